@@ -232,7 +232,7 @@ impl Http {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let task = tokio::spawn(async move {
-            if let Err(error) = server.serve(listener, CancellationToken::new()).await {
+            if let Err(error) = server.run(listener, std::future::pending()).await {
                 eprintln!("a server ended: {error}");
             }
         });

@@ -5,13 +5,13 @@
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! use tokio_util::sync::CancellationToken;
 //! use turno_server::serve::{Options, Server};
 //!
 //! let turno = turno::Turno::connect("sqlite:turno.db").await?;
 //! let server = Server::new(turno, Options::default());
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7117").await?;
-//! server.serve(listener, CancellationToken::new()).await?;
+//! let shutdown = std::future::pending(); // usually a signal
+//! server.run(listener, shutdown).await?;
 //! # Ok(()) }
 //! ```
 //!
@@ -226,7 +226,7 @@ impl Server {
         }
     }
 
-    /// Checks whether the server may listen on this address. Returns which callers it would admit. [`Server::serve`] does the
+    /// Checks whether the server may listen on this address. Returns which callers it would admit. [`Server::run`] does the
     /// same check.
     ///
     /// # Errors
@@ -252,25 +252,30 @@ impl Server {
         around::layers(routes::all().0, &self.app).with_state(self.app.clone())
     }
 
-    /// Serves clients until `shutdown` is cancelled. Then requests in flight may end within [`Options::drain`].
+    /// Serves clients until `shutdown` resolves. Then requests in flight may end within [`Options::drain`].
     ///
     /// Not cancel-safe: dropping the future closes the connections.
     ///
     /// # Errors
     /// Same as [`Server::check`], before the first connection is accepted.
-    pub async fn serve(
+    pub async fn run(
         &self,
         listener: TcpListener,
-        shutdown: CancellationToken,
+        shutdown: impl Future<Output = ()> + Send,
     ) -> turno::Result<()> {
         let address = listener.local_addr().map_err(|error| {
             Error::refused(format!("the listener has no address ({error}): bind it"))
         })?;
         self.check(address).await?;
         let tls = self.tls().await?;
-        let work = background::run(&self.app, tls.clone(), &shutdown);
-        let clients = listen::serve(&self.app, self.router(), tls, listener, &shutdown);
-        tokio::join!(work, clients);
+        let stop = CancellationToken::new();
+        let stopping = async {
+            shutdown.await;
+            stop.cancel();
+        };
+        let work = background::run(&self.app, tls.clone(), &stop);
+        let clients = listen::serve(&self.app, self.router(), tls, listener, &stop);
+        tokio::join!(stopping, work, clients);
         self.app.feeds.ended().await;
         Ok(())
     }

@@ -8,7 +8,6 @@ mod delivered;
 mod session;
 mod settle;
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::delivered::Delivered;
 use self::session::{Session, Tally};
+use crate::HandlerError;
 use crate::amqp::Address;
 use crate::error::{Error, Result};
+use crate::shutdown;
 
 /// How many deliveries of one event, unless said otherwise.
 const MAX_DELIVERIES: u32 = 5;
@@ -30,10 +31,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 ///
 /// ```no_run
 /// # async fn example() -> turno::Result<()> {
-/// use tokio_util::sync::CancellationToken;
 /// use turno::consume::RabbitConsumer;
 ///
-/// let shutdown = CancellationToken::new();
+/// let shutdown = std::future::pending(); // usually a signal
 /// RabbitConsumer::new("amqp://user:password@broker:5672", "billing")?
 ///     .bind("ticketflow.events", "ticket.#")
 ///     .run(shutdown, async |event| {
@@ -67,6 +67,7 @@ pub struct RabbitConsumer {
 
 /// What a consumer did until it ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConsumerReport {
     /// Deliveries whose handlers answered `Ok`.
     pub handled: u64,
@@ -101,10 +102,10 @@ impl RabbitConsumer {
         self
     }
 
-    /// Whether the queue (durable, quorum), the exchanges it is bound to (durable, topic) and the bindings are declared;
-    /// true otherwise. With false they must be there.
-    pub fn declare(mut self, declare: bool) -> Self {
-        self.declare = declare;
+    /// Declares nothing: the queue, its exchanges and its bindings must exist. Default: the consumer declares the queue
+    /// (durable, quorum), the exchanges (durable, topic) and the bindings.
+    pub fn no_declare(mut self) -> Self {
+        self.declare = false;
         self
     }
 
@@ -134,7 +135,7 @@ impl RabbitConsumer {
         self
     }
 
-    /// Consumes until `shutdown` is cancelled, then lets the handlers that run finish, and acknowledges what they did.
+    /// Consumes until `shutdown` resolves, then lets the handlers that run finish, and acknowledges what they did.
     ///
     /// Not cancel-safe in this: dropped half-way, it acknowledges nothing more, and what its handlers did comes again.
     ///
@@ -143,22 +144,36 @@ impl RabbitConsumer {
     /// takes; warnings say so.
     pub async fn run<H, F, E>(
         self,
-        shutdown: CancellationToken,
+        shutdown: impl Future<Output = ()> + Send,
         handler: H,
     ) -> Result<ConsumerReport>
     where
         H: Fn(Delivered) -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), E>> + Send + 'static,
-        E: Display + Send + 'static,
+        E: Into<HandlerError> + Send + 'static,
     {
         self.check()?;
-        let handler = Arc::new(handler);
+        let stop = CancellationToken::new();
+        let consume = self.consume(&stop, Arc::new(handler));
+        Ok(shutdown::cancel_when(shutdown, &stop, consume).await)
+    }
+
+    async fn consume<H, F, E>(
+        &self,
+        shutdown: &CancellationToken,
+        handler: Arc<H>,
+    ) -> ConsumerReport
+    where
+        H: Fn(Delivered) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<HandlerError> + Send + 'static,
+    {
         let tally = Arc::new(Tally::default());
         let mut pause = PAUSES.0;
         while !shutdown.is_cancelled() {
             let session = Session {
-                consumer: &self,
-                shutdown: &shutdown,
+                consumer: self,
+                shutdown,
                 handler: &handler,
                 tally: &tally,
             };
@@ -182,7 +197,7 @@ impl RabbitConsumer {
             }
             pause = (pause * 2).min(PAUSES.1);
         }
-        Ok(tally.report())
+        tally.report()
     }
 
     fn check(&self) -> Result<()> {

@@ -22,14 +22,13 @@ use croner::Cron;
 use croner::parser::{CronParser, Seconds};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::Turno;
 use crate::check;
 use crate::error::{Error, Kind, Result};
 use crate::inbox::{Item, wake_name};
-use crate::store::{ScheduleTick, TickOutcome};
+use crate::store::{NewItem, ScheduleTick, TickOutcome};
 
 /// How late a tick may be before it counts as missed.
 const ON_TIME: Duration = Duration::from_secs(60);
@@ -42,6 +41,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// What happens to ticks that came while no instance was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Missed {
     /// They are passed over.
     #[default]
@@ -59,7 +59,7 @@ pub struct Schedule {
     cron: String,
     queue: Option<String>,
     time_zone: String,
-    item: Result<Item>,
+    item: Item,
     missed: Missed,
 }
 
@@ -76,31 +76,25 @@ impl Schedule {
         }
     }
 
-    /// Where its items go; the queue with the schedule's own name, otherwise.
+    /// Sets the queue. Default: the queue with the schedule's name.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(queue.into());
         self
     }
 
-    /// What each item carries; `null` otherwise.
-    pub fn payload<T: Serialize + ?Sized>(mut self, payload: &T) -> Self {
-        self.item = Item::new(payload);
+    /// Sets what each tick pushes: a reference to a payload, or an [`Item`] with options. Default: the payload `null`.
+    pub fn item(mut self, item: impl Into<Item>) -> Self {
+        self.item = item.into();
         self
     }
 
-    /// The items, when more is special about them than a payload.
-    pub fn item(mut self, item: Item) -> Self {
-        self.item = Ok(item);
-        self
-    }
-
-    /// Where the hours are those of the pattern, such as `America/Mexico_City`; UTC otherwise.
+    /// Sets the time zone of the pattern, such as `America/Mexico_City`. Default: UTC.
     pub fn time_zone(mut self, name: impl Into<String>) -> Self {
         self.time_zone = name.into();
         self
     }
 
-    /// What happens to ticks that came while no instance was running; they are passed over, otherwise.
+    /// Sets what happens to ticks during which no instance was running. Default: [`Missed::Skip`].
     pub fn missed(mut self, missed: Missed) -> Self {
         self.missed = missed;
         self
@@ -109,8 +103,8 @@ impl Schedule {
     /// Pushes ticks until `shutdown` resolves.
     ///
     /// # Errors
-    /// If an argument is out of rule. A store that does not answer is waited for.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
+    /// Returns an error if an argument is invalid. While the store is unavailable, the loop retries.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let plan = self.plan()?;
         tokio::select! {
             () = shutdown => Ok(()),
@@ -118,10 +112,10 @@ impl Schedule {
         }
     }
 
-    /// Pushes what is due, and answers how long it is until the next tick. [`Schedule::run`] does that for you.
+    /// Pushes what is due, and returns the time until the next tick. [`Schedule::run`] does that in a loop.
     ///
     /// # Errors
-    /// If an argument is out of rule, or the store does not answer.
+    /// Returns an error if an argument is invalid or the store is unavailable.
     pub async fn tick(&self) -> Result<Duration> {
         self.tick_now(&self.plan()?).await
     }
@@ -156,7 +150,7 @@ impl Schedule {
                 name: self.name.clone(),
                 tick,
                 queue: plan.queue.clone(),
-                item: item.then(|| plan.item.new.clone()),
+                item: item.then(|| plan.item.clone()),
             };
             let TickOutcome::Ticked(pushed) = store.schedule_tick(&ask).await? else {
                 continue;
@@ -178,8 +172,8 @@ impl Schedule {
         check::name("schedule", &self.name)?;
         let queue = self.queue.clone().unwrap_or_else(|| self.name.clone());
         check::queue(&queue)?;
-        let item = self.item.clone()?;
-        check::item(&item.new, self.turno.settings().max_payload)?;
+        let item = self.item.clone();
+        let item = item.into_checked(self.turno.settings().max_payload)?;
         let cron = CronParser::builder()
             .seconds(Seconds::Optional)
             .build()
@@ -219,7 +213,7 @@ struct Plan {
     cron: Cron,
     zone: TimeZone,
     queue: String,
-    item: Item,
+    item: NewItem,
 }
 
 impl Plan {

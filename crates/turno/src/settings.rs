@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::check::{MAX_CLAIM_BYTES, MAX_PAYLOAD_BYTES, MAX_TTL};
 use crate::once::AnswerKeys;
 use crate::store::Roles;
@@ -17,11 +19,26 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often and how patiently a busy lock is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Retry {
     /// How many tries in all; 1 is a single one.
     pub max: u32,
     /// The pause between two.
     pub delay: Duration,
+}
+
+impl Retry {
+    /// Creates a retry policy: `max` attempts in all, with a pause of `delay` between two of them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let retry = turno::Retry::new(3, Duration::from_millis(100));
+    /// assert_eq!(retry.max, 3);
+    /// ```
+    pub fn new(max: u32, delay: Duration) -> Self {
+        Retry { max, delay }
+    }
 }
 
 impl Default for Retry {
@@ -35,6 +52,7 @@ impl Default for Retry {
 
 /// Whether connecting brings the schema up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Migrate {
     /// Yes, if it is missing or older.
     #[default]
@@ -55,8 +73,36 @@ pub enum Gather {
     Alone,
 }
 
+/// Options of one call that writes.
+///
+/// ```
+/// let options = turno::CallOptions::default().request(uuid::Uuid::now_v7());
+/// assert!(options.request.is_some());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct CallOptions {
+    /// Request id of the call. A call that is repeated with the same id, because its response was lost, changes nothing and
+    /// returns the first result. Use a new id for each call. Default: a new UUIDv7.
+    pub request: Option<Uuid>,
+}
+
+impl CallOptions {
+    /// Sets the [request id](CallOptions#structfield.request), or removes it.
+    #[must_use = "these are other options"]
+    pub fn request(mut self, request: impl Into<Option<Uuid>>) -> Self {
+        self.request = request.into();
+        self
+    }
+
+    pub(crate) fn request_id(self) -> Uuid {
+        self.request.unwrap_or_else(Uuid::now_v7)
+    }
+}
+
 /// The defaults of every call, and the limits.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Settings {
     /// The time to live of a lease that names none.
     pub ttl: Duration,

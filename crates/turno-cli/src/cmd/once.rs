@@ -142,8 +142,7 @@ fn settings(context: &Context) -> Result<Settings> {
         let detail = "a server seals answers with keys of its own: give them to `turno serve`, and not to this command";
         return Err(Usage::new(answer_keys::VARIABLE, detail).into());
     }
-    Ok(Settings {
-        answer_keys,
-        ..context.settings.clone()
-    })
+    let mut settings = context.settings.clone();
+    settings.answer_keys = answer_keys;
+    Ok(settings)
 }

@@ -36,7 +36,7 @@ fn vanish(place: &Place) {
         let turno = turno::Turno::connect(&place.store).await.unwrap();
         for key in ["pago/77", "pago/78"] {
             match turno.once(key).begin().await.unwrap() {
-                Begin::Fresh(run) => run.doubt().await.unwrap(),
+                Begin::Fresh(run) => run.release_unknown().await.unwrap(),
                 begun => panic!("{begun:?}"),
             };
         }

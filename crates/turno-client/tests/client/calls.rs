@@ -5,8 +5,9 @@ use std::time::Duration;
 use turno::access::Role;
 use turno::history::{HistoryEvent, Part};
 use turno::inbox::{ItemId, ItemState};
-use turno::once::{OnceForget, OnceState, Released as Undone};
+use turno::once::{OnceState, Released as Undone};
 use turno::outbox::EventState;
+use turno::store::OnceForget;
 use turno_client::wire::{
     Acquire, AcquireAll, Begin, Claim, Complete, Discard, Emit, EmitEvent, Extend, FailedItems,
     Lease, OnUnknown, Push, PushItem, Renew, RequeueEvents, Reset, Resolve, Settle, SettleClaim,

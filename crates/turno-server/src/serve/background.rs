@@ -53,11 +53,13 @@ fn start(app: &Arc<App>, tls: Option<Arc<Tls>>, stop: &CancellationToken, tasks:
     if let Some((interval, sweep)) = options.sweep.clone() {
         let app = app.clone();
         tasks.spawn(keep("the sweeper", stop.clone(), move |stop| {
-            let (app, sweep) = (app.clone(), sweep.clone());
+            let metrics = app.metrics.clone();
+            let sweeper = app.turno.sweeper().every(interval);
+            let sweeper = sweeper
+                .retention(sweep.clone())
+                .on_sweep(move |swept| metrics.sweeper.swept(&swept));
             async move {
-                let tell = |swept| app.metrics.sweeper.swept(&swept);
-                let sweeping = app.turno.sweep_telling(interval, &sweep, tell);
-                stop.run_until_cancelled(sweeping).await;
+                sweeper.run(stop.cancelled_owned()).await;
                 Ok(())
             }
         }));
@@ -71,7 +73,7 @@ fn start(app: &Arc<App>, tls: Option<Arc<Tls>>, stop: &CancellationToken, tasks:
         tasks.spawn(keep("the relay", stop.clone(), move |stop| {
             let relay = make();
             async move {
-                let report = relay.run(stop).await?;
+                let report = relay.run(stop.cancelled_owned()).await?;
                 tracing::info!(?report, "the relay has ended");
                 Ok(())
             }

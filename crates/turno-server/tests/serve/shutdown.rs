@@ -33,7 +33,7 @@ async fn whoever_waits_is_sent_away_and_nothing_is_taken_for_it() {
         let mut idle = Raw::saying(server.address, &get("/healthz")).await;
         idle.head().await;
         eventually_async(LONG, "ten who wait", async || {
-            let status = server.turno.lock_status("r").await.unwrap();
+            let status = server.turno.lock("r").status().await.unwrap();
             (status.waiters == 10).then_some(())
         })
         .await;
@@ -49,7 +49,7 @@ async fn whoever_waits_is_sent_away_and_nothing_is_taken_for_it() {
             assert!(told.is_empty() || told.contains("retry-after: 1"), "{told}");
         }
         idle.until_closed().await;
-        let status = turno.lock_status("r").await.unwrap();
+        let status = turno.lock("r").status().await.unwrap();
         assert_eq!(json!(status.holders[0].token), lease["token"]);
     }
 }

@@ -91,7 +91,7 @@ pub async fn a_reset_goes_step_by_step(bed: &TestStore) {
 /// A requeue makes failed items pending, with all attempts available again, and keeps their data.
 pub async fn a_requeue_revives_with_all_attempts(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
-    push_all(&inbox, [item("1").max_attempts(2).key("k")]).await;
+    push_all(&inbox, [item("1").max_attempts(2).unique_key("k")]).await;
     fail(&inbox, take_one(&inbox).await.claim, Duration::ZERO).await;
     take_soon(&inbox).await;
     bed.expire_claims().await;

@@ -91,7 +91,7 @@ pub(super) async fn count(turno: &Turno, resource: &str, event: HistoryEvent) ->
 
 /// Returns the holders of a resource, ordered by token.
 pub(super) async fn owners(turno: &Turno, resource: &str) -> Vec<String> {
-    let status = turno.lock_status(resource).await.unwrap();
+    let status = turno.lock(resource).status().await.unwrap();
     status
         .holders
         .into_iter()
@@ -122,7 +122,7 @@ pub(super) async fn until_waiting(turno: &Turno, resource: &str, waiters: u64) {
     crate::eventually_async(
         PATIENCE,
         &format!("{waiters} waiters for {resource}"),
-        async || (turno.lock_status(resource).await.unwrap().waiters == waiters).then_some(()),
+        async || (turno.lock(resource).status().await.unwrap().waiters == waiters).then_some(()),
     )
     .await;
 }
@@ -131,7 +131,8 @@ pub(super) async fn until_waiting(turno: &Turno, resource: &str, waiters: u64) {
 pub(super) async fn until_free(turno: &Turno, resource: &str) {
     crate::eventually_async(PATIENCE, &format!("{resource} to be free"), async || {
         turno
-            .lock_status(resource)
+            .lock(resource)
+            .status()
             .await
             .unwrap()
             .holders

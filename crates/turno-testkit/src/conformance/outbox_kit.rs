@@ -23,7 +23,7 @@ pub(super) fn event(number: u32) -> Event {
 
 /// Emits events outside a transaction.
 pub(super) async fn emit(turno: &Turno, events: &[Event]) -> Vec<Uuid> {
-    turno.outbox().emit_alone(events).await.unwrap()
+    turno.outbox().emit_many(events).await.unwrap()
 }
 
 /// Emits `each` events per key, in turns; their payloads count from zero.
@@ -32,7 +32,7 @@ pub(super) async fn emit_keyed(turno: &Turno, keys: &[&str], each: u32) -> Vec<U
     let mut events = Vec::new();
     for _ in 0..each {
         for key in keys {
-            events.push(event(number).key(key));
+            events.push(event(number).ordering_key(key));
             number += 1;
         }
     }
@@ -278,7 +278,7 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn start(relay: Relay) -> Self {
         let stop = CancellationToken::new();
-        let task = tokio::spawn(relay.run(stop.clone()));
+        let task = tokio::spawn(relay.run(stop.clone().cancelled_owned()));
         Running { stop, task }
     }
 

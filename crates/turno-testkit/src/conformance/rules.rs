@@ -230,6 +230,7 @@ macro_rules! conformance_rules {
                 inbox_again::a_turn_sent_twice_is_one,
                 inbox_again::another_request_is_another,
                 request::an_inbox_is_asked_again,
+                request::a_handle_stores_each_of_its_calls,
                 inbox_together::each_of_many_pushes_its_own,
                 inbox_together::of_many_with_a_key_one_stores_it,
                 inbox_together::one_who_is_refused_is_alone_with_it,

@@ -92,7 +92,7 @@ impl Line {
     }
 
     async fn holds(&self, resource: &str) -> u32 {
-        let status = self.direct.lock_status(resource).await.unwrap();
+        let status = self.direct.lock(resource).status().await.unwrap();
         status.holders.first().map_or(0, |holder| holder.holds)
     }
 
@@ -169,7 +169,7 @@ async fn a_release_whose_answer_was_lost_is_no_loss_to_who_released() {
         let lease = taken(line.lossy.lock(&resource)).await;
         let next = tokio::spawn(taken(line.direct.lock(&resource).wait(LONG)));
         eventually_async(LONG, "somebody to wait", async || {
-            let status = line.direct.lock_status(&resource).await.unwrap();
+            let status = line.direct.lock(&resource).status().await.unwrap();
             (status.waiters == 1).then_some(())
         })
         .await;

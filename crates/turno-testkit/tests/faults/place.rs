@@ -75,7 +75,7 @@ impl Observer {
 
     pub fn status(&self, resource: &str) -> LockStatus {
         self.runtime
-            .block_on(self.turno.lock_status(resource))
+            .block_on(self.turno.lock(resource).status())
             .expect("the status is answered")
     }
 

@@ -84,7 +84,7 @@ fn late(place: &Place, change: &str) {
         let owner = client(&place.url).await;
         let push = "begin; select turno.inbox_push('presentations', '\"late\"')";
         owner.batch_execute(push).await.unwrap();
-        place.inbox().push_item(item("in front")).await.unwrap();
+        place.inbox().push(item("in front")).await.unwrap();
         let claimed = place.inbox().claim().lease(LONG).take().await.unwrap();
         assert_eq!(claimed[0].payload, "\"in front\"");
         let other = client(&place.url).await;

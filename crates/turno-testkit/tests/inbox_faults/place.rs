@@ -196,5 +196,5 @@ pub async fn client(url: &str) -> tokio_postgres::Client {
 
 /// An item whose handler does what the first word says, and that is tried again for as long as it takes.
 pub fn item(payload: &str) -> Item {
-    Item::new(payload).unwrap().max_attempts(MANY_ATTEMPTS)
+    Item::new(payload).max_attempts(MANY_ATTEMPTS)
 }

@@ -15,7 +15,7 @@ on_each_store! {
 
 /// The first attempt fails, the others end with their process; then the item is set aside, and others have their turn.
 fn a_crash_loop_comes_to_an_end(place: &Place) {
-    let poison = Item::new("poison").unwrap().max_attempts(ATTEMPTS);
+    let poison = Item::new("poison").max_attempts(ATTEMPTS);
     let poisonous = place.push([poison, item("work")])[0];
     let mut crashes = 0;
     let mut worker = Worker::start(&place.url, ONE);

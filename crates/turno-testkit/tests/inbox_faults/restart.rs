@@ -120,7 +120,7 @@ impl Pushing {
                     }
                     // Its own name and not its number: a server that forgets gives the number to another.
                     let payload = format!("work {pusher}-{number}");
-                    let answer = inbox.push_item(item(&payload)).await;
+                    let answer = inbox.push(item(&payload)).await;
                     let mut pushed = pushed.lock().unwrap();
                     match answer {
                         Ok(_) => pushed.acknowledged.push(payload),

@@ -44,7 +44,7 @@ fn a_claim_survives_a_sequence_that_went_back() {
     place.runtime.block_on(async {
         gone_back(&place).await;
         assert_eq!(take(&place).await.len(), 3);
-        let next = place.inbox().push_item(item("next")).await.unwrap();
+        let next = place.inbox().push(item("next")).await.unwrap();
         assert!(next.id.0 > ITEMS as i64, "{:?}", next.id);
         assert_eq!(take(&place).await.len(), 1);
     });

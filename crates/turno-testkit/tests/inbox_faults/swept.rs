@@ -17,7 +17,7 @@ const BETWEEN: &str = "-- A statement of its own: it sees the rows that the keys
 #[test]
 fn a_push_whose_key_is_swept_meanwhile_is_a_duplicate_or_stored() {
     let place = Place::postgres();
-    let known = place.push([item("done").key("k")])[0];
+    let known = place.push([item("done").unique_key("k")])[0];
     place.runtime.block_on(async {
         complete(&place).await;
         let (holder, pusher) = (client(&place.url).await, client(&place.url).await);
@@ -63,7 +63,7 @@ fn without_a_second_try_it_is_acknowledged_and_lost() {
 /// besides. Answers whether the push was a duplicate, and how many items wait afterwards.
 fn swept_between(change: &str) -> (bool, u64) {
     let place = Place::postgres();
-    place.push([item("done").key("k")]);
+    place.push([item("done").unique_key("k")]);
     place.runtime.block_on(async {
         complete(&place).await;
         let (holder, pusher) = (client(&place.url).await, client(&place.url).await);

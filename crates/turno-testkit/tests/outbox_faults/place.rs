@@ -115,7 +115,7 @@ impl Place {
             Some(file) => {
                 let mut db = sqlite(&file);
                 let mut tx = db.transaction().unwrap();
-                let emit = outbox.emit_all(&mut tx, events);
+                let emit = outbox.emit_many_in(&mut tx, events);
                 self.runtime.block_on(emit).unwrap();
                 match end {
                     End::Commit => tx.commit().unwrap(),
@@ -125,7 +125,7 @@ impl Place {
             None => self.runtime.block_on(async {
                 let mut client = client(&self.url).await.unwrap();
                 let mut tx = client.transaction().await.unwrap();
-                outbox.emit_all(&mut tx, events).await.unwrap();
+                outbox.emit_many_in(&mut tx, events).await.unwrap();
                 match end {
                     End::Commit => tx.commit().await.unwrap(),
                     End::RollBack => tx.rollback().await.unwrap(),

@@ -36,7 +36,7 @@ fn emit(place: &Place, number: i64, many: i64) {
     let events: Vec<Event> = (number..number + many)
         .map(|number| {
             let payload = serde_json::json!({"key": "k", "number": number});
-            Event::new("TicketCreatedEvent", &payload).key("k")
+            Event::new("TicketCreatedEvent", &payload).ordering_key("k")
         })
         .collect();
     place.emit(&events, End::Commit);

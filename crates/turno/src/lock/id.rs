@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::check;
 use crate::error::{Error, Result};
 use crate::store::Token;
+use crate::tx::Transaction;
 
 /// The name of one holding: its resource and its token, written `PRESTAMO/123@1794708000000000`.
 ///
@@ -27,6 +28,29 @@ pub struct LeaseId {
     pub resource: String,
     /// With which token.
     pub token: Token,
+}
+
+impl LeaseId {
+    /// Checks in the caller's [transaction](crate::tx) that the lease has not ended; as [`Lease::guard`](super::Lease::guard).
+    ///
+    /// # Errors
+    /// Returns an error ([`Error::is_lost`]) if the token is stale: the caller must roll back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// let id = turno.lock("PRESTAMO/123").acquire().await?.acquired().ok_or("busy")?.detach();
+    /// let mut connection = rusqlite::Connection::open(&file)?;
+    /// let mut tx = connection.transaction()?;
+    /// id.guard(&mut tx).await?; // last, before the commit
+    /// tx.commit()?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn guard(&self, tx: &mut impl Transaction) -> Result<()> {
+        tx.lock_guard(&self.resource, self.token).await
+    }
 }
 
 impl fmt::Display for LeaseId {

@@ -11,7 +11,7 @@ use super::answer;
 use crate::Turno;
 use crate::error::Result;
 use crate::store::{OnceClaim, OnceComplete, OnceGrant, OnceSettled, Released, Token};
-use crate::tx::CallerTx;
+use crate::tx::Transaction;
 
 /// The right, and the duty, to do the work of a key.
 ///
@@ -123,7 +123,7 @@ impl Claim {
     /// [`Error::is_lost`](crate::Error::is_lost) if somebody else's run counts now: roll back.
     pub async fn complete_in<T: Serialize + ?Sized>(
         &self,
-        tx: &mut impl CallerTx,
+        tx: &mut impl Transaction,
         answer: &T,
     ) -> Result<()> {
         let text = answer::text_of(answer)?;
@@ -153,7 +153,7 @@ impl Claim {
     ///
     /// # Errors
     /// If the store does not answer; the key is unknown when the lease is over.
-    pub async fn doubt(self) -> Result<OnceSettled> {
+    pub async fn release_unknown(self) -> Result<OnceSettled> {
         self.give_back(Released::Unknown).await
     }
 
@@ -170,7 +170,7 @@ impl Claim {
     }
 
     /// Says in the background, for as long as the answer is held, that the work goes on.
-    pub fn keep(&self) -> Keeper {
+    pub fn auto_extend(&self) -> AutoExtend {
         let stop = CancellationToken::new();
         let keep = keep(
             self.turno.clone(),
@@ -179,18 +179,18 @@ impl Claim {
             self.state.clone(),
         );
         let stopped = stop.clone();
-        self.turno.behind(async move {
+        self.turno.spawn_background(async move {
             tokio::select! {
                 () = stopped.cancelled() => {}
                 () = keep => {}
             }
         });
-        Keeper {
+        AutoExtend {
             _stop: stop.drop_guard(),
         }
     }
 
-    /// Resolves when the store has said that somebody else's run counts now; [`Claim::keep`] notices.
+    /// Resolves when the store has said that somebody else's run counts now; [`Claim::auto_extend`] notices.
     pub async fn stale(&self) {
         self.state.stale.cancelled().await;
     }
@@ -220,7 +220,7 @@ impl Drop for Claim {
             false => Released::Undone,
         };
         let (turno, claim) = (self.turno.clone(), self.id().clone());
-        self.turno.behind(async move {
+        self.turno.spawn_background(async move {
             if let Err(error) = turno.once_release(&claim, released).await {
                 tracing::debug!(%claim, %error, "not given back; the claim ends by itself");
             }
@@ -231,7 +231,7 @@ impl Drop for Claim {
 /// Keeps a claim alive; dropping it ends that.
 #[derive(Debug)]
 #[must_use = "dropping it ends the extending"]
-pub struct Keeper {
+pub struct AutoExtend {
     _stop: DropGuard,
 }
 

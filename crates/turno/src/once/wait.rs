@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use super::{Answer, Begin, Claim, Once, wake_name};
 use crate::Turno;
 use crate::error::Result;
-use crate::own_task;
 use crate::patience;
 use crate::store::{OnceBegin, OnceOutcome, WhileInFlight};
+use crate::uncancelled;
 
 /// The longest pause between two looks when answers are heard of: often enough to still be called.
 const LOOK_HEARING: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
 
 /// Leaves the waiting to the store, if it can; `None` if it cannot.
 async fn begin_waiting(once: &Once, ask: &OnceBegin) -> Result<Option<Begin>> {
-    let unheard = Unheard(Some((once.turno.clone(), ask.clone())));
+    let unheard = ReleaseOnCancel(Some((once.turno.clone(), ask.clone())));
     let waited = once.turno.store().once_begin_waiting(ask, once.wait).await;
     unheard.heard();
     let Some(outcome) = waited? else {
@@ -80,21 +80,21 @@ async fn begin_waiting(once: &Once, ask: &OnceBegin) -> Result<Option<Begin>> {
 
 /// Whoever gives up while a store waits may have been granted the work in that moment, and not have heard of it. Asked
 /// once more, the same request tells; and the claim that nobody has in hand is given back.
-struct Unheard(Option<(Turno, OnceBegin)>);
+struct ReleaseOnCancel(Option<(Turno, OnceBegin)>);
 
-impl Unheard {
+impl ReleaseOnCancel {
     fn heard(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Unheard {
+impl Drop for ReleaseOnCancel {
     fn drop(&mut self) {
         let Some((turno, mut ask)) = self.0.take() else {
             return;
         };
         ask.in_flight = WhileInFlight::Leave;
-        turno.clone().behind(async move {
+        turno.clone().spawn_background(async move {
             let outcome = turno.store().once_begin(&ask).await;
             if let Err(error) = outcome.and_then(|outcome| begun(turno, &ask, outcome)) {
                 tracing::debug!(%error, "not asked whether it was granted; a claim ends by itself");
@@ -106,7 +106,7 @@ impl Drop for Unheard {
 /// A caller who gives up meanwhile leaves a claim that nobody has in hand.
 async fn try_begin(turno: &Turno, ask: OnceBegin) -> Result<Begin> {
     let turno = turno.clone();
-    let begun = own_task::ask(async move {
+    let begun = uncancelled::run_to_completion(async move {
         let outcome = turno.store().once_begin(&ask).await?;
         begun(turno, &ask, outcome)
     })

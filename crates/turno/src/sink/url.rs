@@ -9,6 +9,7 @@ use crate::error::{Error, Kind, Result};
 
 /// What a URL does not say about a sink. What a sink has no use for, it ignores.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct SinkOptions {
     /// RabbitMQ: the exchange; `turno.events` otherwise.
     pub exchange: Option<String>,

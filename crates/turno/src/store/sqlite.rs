@@ -6,6 +6,7 @@
 
 mod access;
 mod adopt;
+pub(crate) mod caller;
 mod diagnose;
 mod error;
 mod history;

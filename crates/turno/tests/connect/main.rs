@@ -7,4 +7,5 @@ mod modes;
 mod over_tls;
 mod passwords;
 mod place;
+mod pools;
 mod sessions;

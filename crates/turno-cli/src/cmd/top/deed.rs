@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use turno::inbox::{Inbox, ItemId};
 use turno::lock::BreakOutcome;
-use turno::once::{OnceForget, OnceResolve, OnceResolved};
+use turno::once::{Once, OnceResolved};
 use turno::{Token, Turno};
 use uuid::Uuid;
 
@@ -188,7 +188,11 @@ impl Deed {
             Deed::Break {
                 resource, token, ..
             } => {
-                let broken = turno.lock_break_as(resource, *token, reason, user);
+                let mut lock = turno.lock(resource);
+                if let Some(user) = user {
+                    lock = lock.user(user);
+                }
+                let broken = lock.force_break(*token, reason);
                 Ok(match broken.await? {
                     BreakOutcome::Broken => Told::Done(format!("{resource} is broken open")),
                     BreakOutcome::NotHeld => Told::Nothing(format!(
@@ -238,20 +242,21 @@ impl Deed {
                     outbox.discard(&[*id], &user).await?,
                 ))
             }
-            Deed::Forget { key } => {
-                let ask = OnceForget {
-                    key: key.clone(),
-                    user: user.map(str::to_owned),
-                    reason: Some(reason.to_owned()),
-                };
-                Ok(match turno.once_forget_with(&ask).await? {
-                    true => Told::Done(format!("{key} was forgotten")),
-                    false => Told::Nothing(format!(
-                        "{key} is in flight, or gone: nothing was forgotten"
-                    )),
-                })
-            }
+            Deed::Forget { key } => Ok(match once(turno, key, user, reason).forget().await? {
+                true => Told::Done(format!("{key} was forgotten")),
+                false => Told::Nothing(format!(
+                    "{key} is in flight, or gone: nothing was forgotten"
+                )),
+            }),
         }
+    }
+}
+
+fn once(turno: &Turno, key: &str, user: Option<&str>, reason: &str) -> Once {
+    let once = turno.once(key).reason(reason);
+    match user {
+        Some(user) => once.user(user),
+        None => once,
     }
 }
 
@@ -262,22 +267,18 @@ async fn resolve(
     user: Option<&str>,
     reason: &str,
 ) -> turno::Result<Told> {
-    let ask = OnceResolve {
-        key: key.to_owned(),
-        answer: answer.map(str::to_owned),
-        user: user.map(str::to_owned),
-        reason: Some(reason.to_owned()),
-    };
-    Ok(match turno.once_resolve(&ask).await? {
-        OnceResolved::Resolved => Told::Done(format!("{key} is done")),
-        OnceResolved::InFlight(_) => {
-            Told::Nothing(format!("{key} has begun anew: nothing was changed"))
-        }
-        OnceResolved::Answered => {
-            Told::Nothing(format!("{key} has an answer: nothing was changed"))
-        }
-        OnceResolved::NotFound => Told::Nothing(format!("{key} is gone: nothing was changed")),
-    })
+    Ok(
+        match once(turno, key, user, reason).resolve(answer).await? {
+            OnceResolved::Resolved => Told::Done(format!("{key} is done")),
+            OnceResolved::InFlight(_) => {
+                Told::Nothing(format!("{key} has begun anew: nothing was changed"))
+            }
+            OnceResolved::Answered => {
+                Told::Nothing(format!("{key} has an answer: nothing was changed"))
+            }
+            OnceResolved::NotFound => Told::Nothing(format!("{key} is gone: nothing was changed")),
+        },
+    )
 }
 
 async fn requeue(

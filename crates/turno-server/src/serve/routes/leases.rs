@@ -7,7 +7,6 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
 use turno::lock::{LeaseId, ReleaseOutcome, RenewOutcome};
-use turno::store::LockRelease;
 use turno_client::wire::{self, Lease, Problem as Told, Renew};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -54,7 +53,13 @@ async fn renew(
     let id: LeaseId = id.parse()?;
     caller.scope("lease", &id.resource)?;
     let ttl = ask.ttl.map_or(app.turno.settings().ttl, Into::into);
-    match app.turno.lock_renew(&id.resource, id.token, ttl).await? {
+    match app
+        .turno
+        .lock(&id.resource)
+        .ttl(ttl)
+        .renew(id.token)
+        .await?
+    {
         RenewOutcome::Lost => Err(Problem::new(Code::Lost)),
         RenewOutcome::Renewed {
             expires_at,
@@ -104,13 +109,14 @@ async fn release(
 ) -> Result<Response, Problem> {
     let id: LeaseId = id.parse()?;
     caller.scope("lease", &id.resource)?;
-    let ask = LockRelease {
-        resource: id.resource,
-        token: id.token,
-        hold: which.hold,
-        request: which.request.unwrap_or_else(Uuid::now_v7),
-    };
-    match app.turno.lock_release_with(&ask).await? {
+    let mut lock = app.turno.lock(id.resource);
+    if let Some(hold) = which.hold {
+        lock = lock.hold(hold);
+    }
+    if let Some(request) = which.request {
+        lock = lock.request(request);
+    }
+    match lock.release(id.token).await? {
         ReleaseOutcome::Lost => Err(Problem::new(Code::Lost)),
         ReleaseOutcome::Released { holds } => {
             Ok((StatusCode::NO_CONTENT, [(HOLDS, HeaderValue::from(holds))]).into_response())

@@ -10,7 +10,6 @@ use turno::Token;
 use turno::lock::{
     Acquire as TakenOne, AcquireAll as Taken, BreakOutcome, Grant, Lock, LockList, LockSet,
 };
-use turno::store::LockBreak;
 use turno_client::wire::{
     Acquire, AcquireAll, Lease, Leases, Locks, Mode, Order, Problem as Told, Span, Status, rules,
 };
@@ -283,7 +282,7 @@ async fn status(
     Name(resource): Name,
 ) -> Result<axum::Json<Status>, Problem> {
     caller.scope("resource", &resource)?;
-    let status = app.turno.lock_status(&resource).await?;
+    let status = app.turno.lock(&resource).status().await?;
     Ok(axum::Json(status.into()))
 }
 
@@ -332,14 +331,11 @@ async fn force(
     Query(force): Query<Force>,
 ) -> Result<StatusCode, Problem> {
     caller.scope("resource", &resource)?;
-    let ask = LockBreak {
-        resource,
-        token: Token(force.token),
-        reason: force.reason,
-        user: Some(caller.user(force.user)),
-        request: force.request.unwrap_or_else(Uuid::now_v7),
-    };
-    match app.turno.lock_break_with(&ask).await? {
+    let mut lock = app.turno.lock(resource).user(caller.user(force.user));
+    if let Some(request) = force.request {
+        lock = lock.request(request);
+    }
+    match lock.force_break(Token(force.token), force.reason).await? {
         BreakOutcome::Broken => Ok(StatusCode::NO_CONTENT),
         BreakOutcome::NotHeld => Err(Problem::new(Code::NotHeld)),
     }

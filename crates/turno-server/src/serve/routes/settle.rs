@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use prometheus_client::metrics::counter::Counter;
+use turno::CallOptions;
 use turno::inbox::{Again, ClaimId, Failure, Inbox};
 use turno_client::wire::{Problem as Told, Settle, SettleClaim, Settled, rules};
 use utoipa_axum::router::OpenApiRouter;
@@ -29,6 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 /// A request to settle claims: those that the caller may settle, and those that it may not.
 struct Asked {
     inbox: Inbox,
+    options: CallOptions,
     claims: Vec<SettleClaim>,
     /// All claims, in the order of the request.
     order: Vec<ClaimId>,
@@ -46,12 +48,10 @@ impl Asked {
             .claims
             .into_iter()
             .partition::<Vec<_>, _>(|claim| foreign.contains(&claim.claim));
-        let mut inbox = app.turno.inbox(queue);
-        if let Some(request) = ask.request {
-            inbox = inbox.request(request);
-        }
+        let options = CallOptions::default().request(ask.request);
         Ok(Asked {
-            inbox,
+            inbox: app.turno.inbox(queue),
+            options,
             claims,
             order,
             elsewhere: elsewhere.into_iter().map(|claim| claim.claim).collect(),
@@ -160,7 +160,10 @@ async fn complete(
     nothing_of("complete", &ask.claims, &OF_FAIL)?;
     nothing_of("complete", &ask.claims, &OF_EXTEND)?;
     let asked = Asked::new(&app, &caller, queue, ask).await?;
-    let settled = asked.inbox.complete(&asked.ids()).await?;
+    let settled = asked
+        .inbox
+        .complete_with(&asked.ids(), asked.options)
+        .await?;
     let told = asked.told([settled]);
     Ok(axum::Json(counted(&app, told, |inbox| &inbox.completed)))
 }
@@ -188,7 +191,7 @@ async fn fail(
     nothing_of("fail", &ask.claims, &OF_EXTEND)?;
     let asked = Asked::new(&app, &caller, queue, ask).await?;
     let failures: Vec<Failure> = asked.claims.iter().map(failure).collect();
-    let settled = asked.inbox.fail(&failures).await?;
+    let settled = asked.inbox.fail_with(&failures, asked.options).await?;
     let told = asked.told([settled]);
     Ok(axum::Json(counted(&app, told, |inbox| &inbox.failed)))
 }
@@ -278,7 +281,10 @@ async fn give_back(
     nothing_of("give-back", &ask.claims, &OF_FAIL)?;
     nothing_of("give-back", &ask.claims, &OF_EXTEND)?;
     let asked = Asked::new(&app, &caller, queue, ask).await?;
-    let settled = asked.inbox.give_back(&asked.ids()).await?;
+    let settled = asked
+        .inbox
+        .give_back_with(&asked.ids(), asked.options)
+        .await?;
     let told = asked.told([settled]);
     Ok(axum::Json(counted(&app, told, |inbox| &inbox.given_back)))
 }

@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::lock::Language;
 use crate::once::{Claim, OnceSettled, Probe};
 use crate::store::{Released, Token};
-use crate::tx::CallerTx;
+use crate::tx::Transaction;
 
 /// The pause before an answer is stored again while the store is unavailable; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -72,7 +72,7 @@ impl Attempt {
     /// [`Error::is_lost`](crate::Error::is_lost) if somebody else's run counts now: roll back.
     pub async fn complete_in(
         &self,
-        tx: &mut impl CallerTx,
+        tx: &mut impl Transaction,
         response: &Response<Bytes>,
     ) -> Result<()> {
         let stored = StoredResponse::new(
@@ -118,7 +118,7 @@ where
     });
     let works = work.shared.works.clone();
     let done = works.spawn(async move {
-        let keeper = work.claim.keep();
+        let keeper = work.claim.auto_extend();
         // A panic drops the claim, which leaves the key unknown.
         let answered = call(request).await;
         let settled = match answered {
@@ -243,7 +243,7 @@ pub(super) async fn ask(
     head: &Parts,
     body: &Bytes,
 ) -> Option<Result<StoredResponse, Code>> {
-    let keeper = work.claim.keep();
+    let keeper = work.claim.auto_extend();
     let asked = Asked {
         head,
         body,
