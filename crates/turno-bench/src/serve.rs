@@ -12,7 +12,6 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use turno::{Gather, Turno};
 use turno_server::serve::{Options, Server};
 use turno_testkit::PostgresServer;

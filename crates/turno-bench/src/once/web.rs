@@ -4,7 +4,6 @@ use axum::Router;
 use axum::routing::post;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::once::http::{OnceLayer, Policy, Routes, Switch};
 use turno_server::gate::{Gate, Options, Upstream};

@@ -128,7 +128,7 @@ async fn emit(turno: &Turno, events: usize, keys: usize) -> Result<()> {
                 }
             })
             .collect();
-        turno.outbox().emit_many(&batch).await?;
+        turno.outbox().emit_many(batch).await?;
     }
     Ok(())
 }
