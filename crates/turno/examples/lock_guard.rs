@@ -12,21 +12,21 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let lease = turno.lock("loan/123").acquire().await?;
     let lease = lease.acquired().ok_or("the loan is free")?;
-    let tx = &mut connection.transaction()?;
+    let mut tx = connection.transaction()?;
     tx.execute("insert into payment values ('100.00')", [])?;
-    lease.guard(tx).await?; // the last statement before the commit
-    tx.execute_batch("commit")?;
+    lease.guard(&mut tx).await?; // the last statement before the commit
+    tx.commit()?;
 
     // An operator breaks the lock, because its holder seems to hang.
     let operator = turno.lock("loan/123").user("ana");
     operator.force_break(lease.token(), "it hangs").await?;
 
     // The holder wakes up, and writes again: its token is stale.
-    let tx = &mut connection.transaction()?;
+    let mut tx = connection.transaction()?;
     tx.execute("insert into payment values ('100.00')", [])?;
-    let stale = lease.guard(tx).await;
+    let stale = lease.guard(&mut tx).await;
     assert!(stale.is_err_and(|error| error.is_lost()));
-    tx.execute_batch("rollback")?;
+    tx.rollback()?;
 
     let payments: u32 =
         connection.query_row("select count(*) from payment", [], |row| row.get(0))?;

@@ -14,7 +14,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let (order, mut served) = tokio::sync::mpsc::unbounded_channel();
     let mut waiters = tokio::task::JoinSet::new();
-    for (place, name) in (1..).zip(["second", "third"]) {
+    for (position, name) in (1..).zip(["second", "third"]) {
         let (turno, order) = (turno.clone(), order.clone());
         let wait = turno.lock("printer").owner(name).wait(WAIT).fifo();
         waiters.spawn(async move {
@@ -22,7 +22,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
             print.await.map_err(|error| error.to_string())
         });
         // The next caller comes when this one is registered.
-        while turno.lock("printer").status().await?.waiters < place {
+        while turno.lock("printer").status().await?.waiters < position {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
