@@ -96,7 +96,7 @@ pub fn relay(turno: &Turno, mode: Mode, name: &str) -> Done {
         .relay(Arc::new(Teller(tell)))
         .mode(mode)
         .name(name);
-    tokio::spawn(relay.run(CancellationToken::new()));
+    tokio::spawn(relay.run(std::future::pending()));
     Done(done)
 }
 
