@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Trial};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use turno::{Settings, Turno};
 use turno_client::{Client, RemoteStore};
 use turno_server::{Options, Server};

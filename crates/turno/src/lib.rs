@@ -72,19 +72,16 @@ pub mod tx;
 mod uncancelled;
 mod wake;
 
-pub use settings::{Migrate, Retry, Settings};
-pub use store::{Roles, Token};
-pub use turno::{Builder, Turno};
-pub use turno_api::check::{
-    MAX_ATTEMPTS, MAX_CLAIM_BYTES, MAX_DELAY, MAX_HOLDS, MAX_ITEMS, MAX_PAGE, MAX_PAYLOAD_BYTES,
-    MAX_PERMITS, MAX_QUOTA, MAX_TOGETHER, MAX_TTL, MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES,
-};
 pub use handler_error::HandlerError;
 pub use pool::Pool;
 pub use settings::{CallOptions, Migrate, Retry, Settings};
 pub use store::{Roles, Token};
 pub use sweeper::Sweeper;
 pub use turno::{Builder, Turno};
+pub use turno_api::check::{
+    MAX_ATTEMPTS, MAX_CLAIM_BYTES, MAX_DELAY, MAX_HOLDS, MAX_ITEMS, MAX_PAGE, MAX_PAYLOAD_BYTES,
+    MAX_PERMITS, MAX_QUOTA, MAX_TOGETHER, MAX_TTL, MAX_WAIT, MIN_TTL, NAME_BYTES, TEXT_BYTES,
+};
 pub use turno_api::error::{Error, Result};
 pub use turno_api::inbox::Batching;
 pub(crate) use turno_api::{check, error};

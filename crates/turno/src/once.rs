@@ -265,7 +265,7 @@ impl Once {
     /// ```
     pub async fn forget(self) -> Result<bool> {
         check::name("key", &self.ask.key)?;
-        check::by_hand(self.user.as_deref(), self.reason.as_deref())?;
+        check::operator(self.user.as_deref(), self.reason.as_deref())?;
         let ask = OnceForget {
             key: self.ask.key.clone(),
             user: self.user.clone(),
@@ -296,7 +296,7 @@ impl Once {
     /// ```
     pub async fn resolve(self, answer: Option<&str>) -> Result<OnceResolved> {
         check::name("key", &self.ask.key)?;
-        check::by_hand(self.user.as_deref(), self.reason.as_deref())?;
+        check::operator(self.user.as_deref(), self.reason.as_deref())?;
         let ask = OnceResolve {
             key: self.ask.key.clone(),
             answer: answer::stored(&self.turno, &self.ask.key, answer)?,

@@ -108,7 +108,7 @@ async fn open(pool: Pool, settings: &Settings) -> Result<Arc<dyn Store>> {
             let options = pool.connect_options();
             let file = options.get_filename();
             if !file.exists() {
-                return Err(crate::Error::invalid_field(
+                return Err(crate::Error::invalid(
                     "pool",
                     "the pool's database is in memory, or its file does not exist: use a file",
                 ));

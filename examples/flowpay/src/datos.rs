@@ -134,7 +134,7 @@ impl Tx {
     /// under a lock end here.
     pub async fn confirmar(mut self, idlock: Option<&LeaseId>) -> Result<(), Fallo> {
         if let Some(idlock) = idlock {
-            en!(&mut self, db => idlock.guard(db).await)?;
+            en!(&mut self, db => turno::lock::guard(db, idlock).await)?;
         }
         match self {
             Tx::Sqlite(tx) => tx.commit().await?,

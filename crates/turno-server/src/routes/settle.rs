@@ -293,5 +293,7 @@ async fn give_back(
         .give_back_with(&request.ids(), request.options)
         .await?;
     let settled = request.response([settled]);
-    Ok(axum::Json(counted(&app, settled, |inbox| &inbox.given_back)))
+    Ok(axum::Json(counted(&app, settled, |inbox| {
+        &inbox.given_back
+    })))
 }

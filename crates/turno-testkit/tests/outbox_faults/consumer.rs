@@ -268,7 +268,9 @@ impl Work {
 
     async fn is_first(&self, tx: &mut impl Transaction, arrival: &Arrival) -> Result<bool> {
         match self.seen {
-            Duplicates::Detected => Ok(self.turno.mark_processed(tx, "test", arrival.event).await?),
+            Duplicates::Detected => {
+                Ok(self.turno.mark_processed(tx, "test", arrival.event).await?)
+            }
             Duplicates::Undetected => Ok(true),
         }
     }

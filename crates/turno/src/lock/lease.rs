@@ -176,7 +176,7 @@ impl Lease {
     /// # Errors
     /// Returns an error ([`Error::is_lost`](crate::Error::is_lost)) if the token is stale: the caller must roll back.
     pub async fn guard<T: Transaction>(&self, tx: &mut T) -> Result<()> {
-        self.id().guard(tx).await
+        super::guard(tx, &self.id()).await
     }
 
     /// Releases one hold. [`ReleaseOutcome::Lost`] means that the lease had ended, and another holder may have worked meanwhile.

@@ -110,7 +110,7 @@ async fn nothing_is_acknowledged_before_the_handler_has_answered() {
     };
     let seen = tell.clone();
     let first = tokio::spawn(
-        consumer().run(CancellationToken::new(), move |event: Delivered| {
+        consumer().run(std::future::pending::<()>(), move |event: Delivered| {
             seen.send(event).unwrap();
             std::future::pending::<Result<(), String>>()
         }),

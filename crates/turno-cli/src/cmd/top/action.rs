@@ -284,7 +284,9 @@ async fn resolve(
             OnceResolved::Answered => {
                 ActionOutcome::Nothing(format!("{key} already has an answer: nothing was changed"))
             }
-            OnceResolved::NotFound => ActionOutcome::Nothing(format!("{key} does not exist any more: nothing was changed")),
+            OnceResolved::NotFound => ActionOutcome::Nothing(format!(
+                "{key} does not exist any more: nothing was changed"
+            )),
         },
     )
 }
