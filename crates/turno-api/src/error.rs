@@ -205,6 +205,11 @@ impl Error {
         self.0.kind == Kind::Schema
     }
 
+    /// Returns whether the error is a bug, here or in the store, such as an answer that cannot be read.
+    pub fn is_broken(&self) -> bool {
+        self.0.kind == Kind::Broken
+    }
+
     /// The name of the invalid argument.
     pub fn field(&self) -> Option<&str> {
         match &self.0.kind {

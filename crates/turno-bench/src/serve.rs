@@ -12,7 +12,6 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use turno::{Batching, Turno};
 use turno_server::{Options, Server};
 use turno_testkit::PostgresServer;
@@ -232,7 +231,7 @@ impl Http {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let task = tokio::spawn(async move {
-            if let Err(error) = server.serve(listener, CancellationToken::new()).await {
+            if let Err(error) = server.run(listener, std::future::pending()).await {
                 eprintln!("a server ended: {error}");
             }
         });

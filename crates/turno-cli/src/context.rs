@@ -140,19 +140,16 @@ impl Context {
         &self,
         work: impl AsyncFnOnce(&Turno) -> Result<T>,
     ) -> Result<T> {
-        let settings = Settings {
-            migrate: Migrate::Never,
-            ..self.settings.clone()
-        };
+        let mut settings = self.settings.clone();
+        settings.migrate = Migrate::Never;
         self.with(settings, work).await
     }
 
     /// Returns settings that open a store with any schema version, to inspect or migrate it.
     pub(crate) fn unchecked(&self) -> Settings {
-        Settings {
-            migrate: Migrate::Unchecked,
-            ..self.settings.clone()
-        }
+        let mut settings = self.settings.clone();
+        settings.migrate = Migrate::Unchecked;
+        settings
     }
 }
 
@@ -199,10 +196,8 @@ fn server<'a>(cli: &'a Cli, file: &'a File) -> Option<&'a str> {
 }
 
 fn settings(file: &File) -> Settings {
-    let mut settings = Settings {
-        connections: CONNECTIONS,
-        ..Settings::default()
-    };
+    let mut settings = Settings::default();
+    settings.connections = CONNECTIONS;
     settings.ttl = file.lock.timeout().unwrap_or(settings.ttl);
     settings.max_ttl = file.lock.max_ttl().unwrap_or(settings.max_ttl);
     settings.retry.max = file.lock.retry.max().unwrap_or(settings.retry.max);

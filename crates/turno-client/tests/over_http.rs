@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Trial};
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use turno::{Settings, Turno};
 use turno_client::{Client, RemoteStore};
 use turno_server::{Options, Server};
@@ -202,7 +201,7 @@ async fn remote(url: String) -> Turno {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     // It ends with the rule's runtime.
-    tokio::spawn(async move { server.serve(listener, CancellationToken::new()).await });
+    tokio::spawn(async move { server.run(listener, std::future::pending()).await });
     let client = Client::new(&format!("http://{address}")).unwrap();
     Turno::with_store(Arc::new(RemoteStore::new(client)), Settings::default())
 }

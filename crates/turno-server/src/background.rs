@@ -34,11 +34,13 @@ fn start(app: &Arc<App>, tls: Option<Arc<Tls>>, stop: &CancellationToken, tasks:
     if let Some((interval, sweep)) = options.sweep.clone() {
         let app = app.clone();
         tasks.spawn(supervise("the sweeper", stop.clone(), move |stop| {
-            let (app, sweep) = (app.clone(), sweep.clone());
+            let metrics = app.metrics.clone();
+            let sweeper = app.turno.sweeper().every(interval);
+            let sweeper = sweeper
+                .retention(sweep.clone())
+                .on_sweep(move |swept| metrics.sweeper.swept(&swept));
             async move {
-                let count = |swept| app.metrics.sweeper.swept(&swept);
-                let sweeping = app.turno.sweep_telling(interval, &sweep, count);
-                stop.run_until_cancelled(sweeping).await;
+                sweeper.run(stop.cancelled_owned()).await;
                 Ok(())
             }
         }));
@@ -52,7 +54,7 @@ fn start(app: &Arc<App>, tls: Option<Arc<Tls>>, stop: &CancellationToken, tasks:
         tasks.spawn(supervise("the relay", stop.clone(), move |stop| {
             let relay = make_relay.make();
             async move {
-                let report = relay.run(stop).await?;
+                let report = relay.run(stop.cancelled_owned()).await?;
                 tracing::info!(?report, "the relay has ended");
                 Ok(())
             }

@@ -5,7 +5,6 @@
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! use tokio_util::sync::CancellationToken;
 //! use turno::once::http::{Policy, Routes};
 //! use turno_server::gate::{Gate, Options, Upstream};
 //!
@@ -15,8 +14,8 @@
 //! let gate = Gate::new(turno, upstream, routes, Options::default());
 //!
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7118").await?;
-//! let shutdown = CancellationToken::new();
-//! let counts = gate.serve(listener, shutdown).await;
+//! let shutdown = std::future::pending(); // usually a signal
+//! let counts = gate.run(listener, shutdown).await;
 //! # drop(counts); Ok(()) }
 //! ```
 //!
@@ -91,34 +90,43 @@ impl Gate {
         self.layer.counts()
     }
 
-    /// Serves `/healthz`, `/readyz` and `/metrics` on an address of their own, until `stop` is cancelled. `/readyz` returns 503
+    /// Serves `/healthz`, `/readyz` and `/metrics` on an address of their own, until `shutdown` resolves. `/readyz` returns 503
     /// while the store does not accept writes, and as soon as `closing` is cancelled.
     ///
     /// # Errors
     /// Returns an error if the listener cannot be used.
-    pub async fn serve_admin(
+    pub async fn run_admin(
         &self,
         listener: TcpListener,
         closing: CancellationToken,
-        stop: CancellationToken,
+        shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> std::io::Result<()> {
         admin::serve(
             listener,
             self.turno.clone(),
             self.layer.clone(),
             closing,
-            stop,
+            shutdown,
         )
         .await
     }
 
-    /// Serves clients until `shutdown` is cancelled. Then requests in flight may end within [`Options::drain`].
+    /// Serves clients until `shutdown` resolves. Then requests in flight may end within [`Options::drain`].
     ///
     /// Not cancel-safe: dropping the future closes the connections and leaves the requests in flight *unknown*.
-    pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Counts {
+    pub async fn run(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Counts {
         let mut clients =
             Clients::new(self.proxy.clone(), self.layer.clone(), self.max_connections);
-        clients.accept(&listener, &shutdown).await;
+        let stop = CancellationToken::new();
+        let stopping = async {
+            shutdown.await;
+            stop.cancel();
+        };
+        tokio::join!(stopping, clients.accept(&listener, &stop));
         // Accept no more connections.
         drop(listener);
         clients.end(self.drain).await;

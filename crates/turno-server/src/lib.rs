@@ -5,13 +5,13 @@
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! use tokio_util::sync::CancellationToken;
 //! use turno_server::{Options, Server};
 //!
 //! let turno = turno::Turno::connect("sqlite:turno.db").await?;
 //! let server = Server::new(turno, Options::default());
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7117").await?;
-//! server.serve(listener, CancellationToken::new()).await?;
+//! let shutdown = std::future::pending(); // usually a signal
+//! server.run(listener, shutdown).await?;
 //! # Ok(()) }
 //! ```
 #![forbid(unsafe_code)]

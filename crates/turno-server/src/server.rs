@@ -40,7 +40,7 @@ impl Server {
         }
     }
 
-    /// Checks whether the server may listen on this address. Returns which callers it would admit. [`Server::serve`] does the
+    /// Checks whether the server may listen on this address. Returns which callers it would admit. [`Server::run`] does the
     /// same check.
     ///
     /// # Errors
@@ -66,23 +66,28 @@ impl Server {
         middleware::layers(routes::all().0, &self.app).with_state(self.app.clone())
     }
 
-    /// Serves clients until `shutdown` is cancelled. Then requests in flight may end within [`Options::drain`].
+    /// Serves clients until `shutdown` resolves. Then requests in flight may end within [`Options::drain`].
     ///
     /// Not cancel-safe: dropping the future closes the connections.
     ///
     /// # Errors
     /// Same as [`Server::check`], before the first connection is accepted.
-    pub async fn serve(
+    pub async fn run(
         &self,
         listener: TcpListener,
-        shutdown: CancellationToken,
+        shutdown: impl Future<Output = ()> + Send,
     ) -> turno::Result<()> {
         let address = listener.local_addr().map_err(|error| {
             Error::refused(format!("the listener has no address ({error}): bind it"))
         })?;
         self.check(address).await?;
         let tls = self.tls().await?;
-        let work = background::run(&self.app, tls.clone(), &shutdown);
+        let stop = CancellationToken::new();
+        let stopping = async {
+            shutdown.await;
+            stop.cancel();
+        };
+        let work = background::run(&self.app, tls.clone(), &stop);
         let options = &self.app.options;
         let server = HttpServer {
             router: self.router(),
@@ -96,7 +101,7 @@ impl Server {
             connections: self.app.metrics.connections(),
             closing: self.app.closing.clone(),
         };
-        tokio::join!(work, server.serve(listener, &shutdown));
+        tokio::join!(stopping, work, server.serve(listener, &stop));
         self.app.feeds.ended().await;
         Ok(())
     }

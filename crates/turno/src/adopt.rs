@@ -19,7 +19,7 @@
 //! let notes = turno.adopted("notes");
 //! let timeout = Duration::from_secs(15 * 60);
 //! let Acquire::Acquired { token } = notes.acquire("1", timeout).await? else {
-//!     panic!("nobody else has it");
+//!     panic!("the row is free");
 //! };
 //! assert_eq!(notes.acquire("1", timeout).await?, Acquire::Busy);
 //! for row in notes.next(None, 10, timeout).await? {

@@ -8,7 +8,6 @@ mod delivered;
 mod session;
 mod settle;
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::delivered::Delivered;
 use self::session::{Session, Tally};
+use crate::HandlerError;
 use crate::amqp::Address;
 use crate::error::{Error, Result};
+use crate::shutdown;
 
 /// Default maximum number of deliveries of one event.
 const MAX_DELIVERIES: u32 = 5;
@@ -30,10 +31,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 ///
 /// ```no_run
 /// # async fn example() -> turno::Result<()> {
-/// use tokio_util::sync::CancellationToken;
 /// use turno::consume::RabbitConsumer;
 ///
-/// let shutdown = CancellationToken::new();
+/// let shutdown = std::future::pending(); // usually a signal
 /// RabbitConsumer::new("amqp://user:password@broker:5672", "billing")?
 ///     .bind("ticketflow.events", "ticket.#")
 ///     .run(shutdown, async |event| {
@@ -68,6 +68,7 @@ pub struct RabbitConsumer {
 
 /// Counters of a consumer, from its start to its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConsumerReport {
     /// Deliveries whose handlers returned `Ok`.
     pub handled: u64,
@@ -102,10 +103,10 @@ impl RabbitConsumer {
         self
     }
 
-    /// Sets whether the queue (durable, quorum), the exchanges it is bound to (durable, topic) and the bindings are declared.
-    /// Default: true. With false they must exist.
-    pub fn declare(mut self, declare: bool) -> Self {
-        self.declare = declare;
+    /// Declares nothing: the queue, its exchanges and its bindings must exist. Default: the consumer declares the queue
+    /// (durable, quorum), the exchanges (durable, topic) and the bindings.
+    pub fn no_declare(mut self) -> Self {
+        self.declare = false;
         self
     }
 
@@ -135,7 +136,7 @@ impl RabbitConsumer {
         self
     }
 
-    /// Consumes until `shutdown` is cancelled, then lets running handlers finish, and acknowledges their events.
+    /// Consumes until `shutdown` resolves, then lets running handlers finish, and acknowledges their events.
     ///
     /// Not cancel-safe: if the future is dropped, it acknowledges nothing more, and events that handlers have processed are
     /// delivered again.
@@ -145,22 +146,36 @@ impl RabbitConsumer {
     /// without a limit and logs warnings.
     pub async fn run<H, F, E>(
         self,
-        shutdown: CancellationToken,
+        shutdown: impl Future<Output = ()> + Send,
         handler: H,
     ) -> Result<ConsumerReport>
     where
         H: Fn(Delivered) -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), E>> + Send + 'static,
-        E: Display + Send + 'static,
+        E: Into<HandlerError> + Send + 'static,
     {
         self.check()?;
-        let handler = Arc::new(handler);
+        let stop = CancellationToken::new();
+        let consume = self.consume(&stop, Arc::new(handler));
+        Ok(shutdown::cancel_when(shutdown, &stop, consume).await)
+    }
+
+    async fn consume<H, F, E>(
+        &self,
+        shutdown: &CancellationToken,
+        handler: Arc<H>,
+    ) -> ConsumerReport
+    where
+        H: Fn(Delivered) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<HandlerError> + Send + 'static,
+    {
         let tally = Arc::new(Tally::default());
         let mut pause = PAUSES.0;
         while !shutdown.is_cancelled() {
             let session = Session {
-                consumer: &self,
-                shutdown: &shutdown,
+                consumer: self,
+                shutdown,
                 handler: &handler,
                 tally: &tally,
             };
@@ -184,7 +199,7 @@ impl RabbitConsumer {
             }
             pause = (pause * 2).min(PAUSES.1);
         }
-        Ok(tally.report())
+        tally.report()
     }
 
     fn check(&self) -> Result<()> {

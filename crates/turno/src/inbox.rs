@@ -34,13 +34,13 @@
 //! An item that was pushed is delivered *at least once*. Two workers never hold it at one time, as far as
 //! the store is concerned: a claim that was lost is refused when it is presented. But a worker that was
 //! paused for longer than its claim may still be running when another begins; so effects happen *exactly
-//! once* if they commit together with the item's completion ([`Job::complete_in`]), or if whoever receives
-//! them recognises the item's id.
+//! once* if they commit together with the item's completion ([`Job::complete_in`]), or if their
+//! receiver recognises the item's id.
 //!
 //! | you want | you call |
 //! |---|---|
 //! | to push work together with your own data | [`Inbox::push_in`] |
-//! | work that is stored once, however often it is pushed | [`Item::key`] |
+//! | work that is stored once, however often it is pushed | [`Item::unique_key`] |
 //! | urgent, later, or in order | [`Item::priority`], [`Item::delay`], [`Item::group`] |
 //! | a handler for each item | [`Inbox::worker`] |
 //! | to take items yourself | [`Inbox::claim`], then [`Inbox::complete`] |
@@ -57,16 +57,15 @@ mod worker;
 
 use std::time::Duration;
 
-use serde::Serialize;
-use uuid::Uuid;
-
-pub use self::claim::Claim;
+pub use self::claim::ClaimBuilder;
 pub use self::item::Item;
 pub use self::job::Job;
 pub use self::worker::{Worker, WorkerReport};
+use crate::HandlerError;
 use crate::Turno;
 use crate::check;
 use crate::error::{Error, Kind, Result};
+use crate::settings::CallOptions;
 pub use crate::store::{
     Again, AttemptError, ClaimId, ClaimedItem, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, Failure, ItemId,
     ItemState, ItemView, PRIORITIES, PushedItem, QueueStats, Settled,
@@ -75,7 +74,7 @@ use crate::store::{
     InboxComplete, InboxExtend, InboxFail, InboxFailedItems, InboxGiveBack, InboxList, InboxPush,
     InboxReset, InboxStats,
 };
-use crate::tx::CallerTx;
+use crate::tx::Transaction;
 
 /// How many items one call requeues, discards or resets; the library calls until all are.
 const PAGE: u32 = 1000;
@@ -92,7 +91,6 @@ enum Decision {
 pub struct Inbox {
     turno: Turno,
     queue: String,
-    request: Option<Uuid>,
     user: Option<String>,
     reason: Option<String>,
 }
@@ -107,7 +105,6 @@ impl Inbox {
         Inbox {
             turno,
             queue,
-            request: None,
             user: None,
             reason: None,
         }
@@ -122,24 +119,8 @@ impl Inbox {
         &self.turno
     }
 
-    /// The identity of the one push, claim, completion, failure or giving back that follows: sent again with the same,
-    /// because its answer was lost, it changes nothing and is answered as the first time. Each call has a fresh one otherwise.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
-    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
-    /// let once = turno.inbox("mail").request(uuid::Uuid::now_v7());
-    /// assert_eq!(once.push("hello").await?.id, once.push("hello").await?.id);
-    /// assert_eq!(turno.inbox("mail").stats().await?.pending, 1);
-    /// # Ok(()) }
-    /// ```
-    #[must_use = "it is another handle"]
-    pub fn request(mut self, request: Uuid) -> Self {
-        self.request = Some(request);
-        self
-    }
-
-    /// Who requeues, discards or resets, for the [history](Turno::history); that of the [settings](crate::Builder::user) otherwise.
+    /// Sets who requeues, discards or resets, for the [history](Turno::history). Default: the user of the
+    /// [settings](crate::Builder::user).
     #[must_use = "it is another handle"]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
@@ -166,35 +147,70 @@ impl Inbox {
         user.or(self.turno.settings().user.as_ref()).cloned()
     }
 
-    fn own_request(&self) -> Uuid {
-        self.request.unwrap_or_else(Uuid::now_v7)
-    }
-
-    /// Pushes one item: anything that serde can write as JSON.
+    /// Pushes one item: a reference to a payload, or an [`Item`] with options.
     ///
     /// # Errors
-    /// If the queue's name is out of rule, the payload too large, or the store does not answer.
-    pub async fn push<T: Serialize + ?Sized>(&self, payload: &T) -> Result<PushedItem> {
-        self.push_item(Item::new(payload)?).await
-    }
-
-    /// Pushes one item that has a key, a priority, a time or a group.
+    /// Returns an error if the queue's name or the item is invalid ([`Error::field`] names the argument), or the store is
+    /// unavailable.
     ///
-    /// # Errors
-    /// If something of it is out of rule ([`Error::field`] names it), or the store does not answer.
-    pub async fn push_item(&self, item: Item) -> Result<PushedItem> {
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::inbox::Item;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let inbox = turno.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// inbox.push(Item::new("hello").priority(0)).await?;
+    /// assert_eq!(inbox.stats().await?.pending, 2);
+    /// # Ok(()) }
+    /// ```
+    pub async fn push(&self, item: impl Into<Item>) -> Result<PushedItem> {
         first(self.push_many([item]).await?)
     }
 
-    /// Pushes many items, all or none; one answer for each, in their order.
+    /// Pushes several items, all or none. Returns one result per item, in their order.
     ///
     /// # Errors
-    /// As [`Inbox::push_item`].
+    /// As [`Inbox::push`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let pushed = turno.inbox("mail").push_many(["to ana", "to ben"]).await?;
+    /// assert_eq!(pushed.len(), 2);
+    /// # Ok(()) }
+    /// ```
     pub async fn push_many(
         &self,
-        items: impl IntoIterator<Item = Item>,
+        items: impl IntoIterator<Item = impl Into<Item>>,
     ) -> Result<Vec<PushedItem>> {
-        let ask = self.ask_push(items)?;
+        self.push_with(items, CallOptions::default()).await
+    }
+
+    /// Pushes several items, all or none, with the options of this call.
+    ///
+    /// # Errors
+    /// As [`Inbox::push`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::CallOptions;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let inbox = turno.inbox("mail");
+    /// // The response of the first call was lost, so the caller repeats it.
+    /// let options = CallOptions::default().request(uuid::Uuid::now_v7());
+    /// let first = inbox.push_with(["hello"], options).await?;
+    /// assert_eq!(inbox.push_with(["hello"], options).await?, first);
+    /// assert_eq!(inbox.stats().await?.pending, 1);
+    /// # Ok(()) }
+    /// ```
+    pub async fn push_with(
+        &self,
+        items: impl IntoIterator<Item = impl Into<Item>>,
+        options: CallOptions,
+    ) -> Result<Vec<PushedItem>> {
+        let ask = self.push_params(items, options)?;
         if ask.items.is_empty() {
             return Ok(Vec::new());
         }
@@ -203,82 +219,108 @@ impl Inbox {
         Ok(pushed)
     }
 
-    /// Pushes one item in your own transaction: it is there if and only if that commits.
+    /// Pushes one item in the caller's [transaction](crate::tx): it is stored if and only if the transaction commits.
     ///
     /// # Errors
-    /// As [`Inbox::push`]. Roll back then.
-    pub async fn push_in<T: Serialize + ?Sized>(
+    /// As [`Inbox::push`]. The caller must roll back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// let mut connection = rusqlite::Connection::open(&file)?;
+    /// let mut tx = connection.transaction()?;
+    /// turno.inbox("mail").push_in(&mut tx, "hello").await?;
+    /// tx.commit()?;
+    /// assert_eq!(turno.inbox("mail").stats().await?.pending, 1);
+    /// # Ok(()) }
+    /// ```
+    pub async fn push_in(
         &self,
-        tx: &mut impl CallerTx,
-        payload: &T,
+        tx: &mut impl Transaction,
+        item: impl Into<Item>,
     ) -> Result<PushedItem> {
-        first(self.push_many_in(tx, [Item::new(payload)?]).await?)
+        first(self.push_many_in(tx, [item]).await?)
     }
 
-    /// Pushes many items in your own transaction.
+    /// Pushes several items in the caller's [transaction](crate::tx), in their order.
     ///
     /// # Errors
-    /// As [`Inbox::push_item`]. Roll back then.
+    /// As [`Inbox::push`]. The caller must roll back.
     pub async fn push_many_in(
         &self,
-        tx: &mut impl CallerTx,
-        items: impl IntoIterator<Item = Item>,
+        tx: &mut impl Transaction,
+        items: impl IntoIterator<Item = impl Into<Item>>,
     ) -> Result<Vec<PushedItem>> {
-        let ask = self.ask_push(items)?;
+        let ask = self.push_params(items, CallOptions::default())?;
         if ask.items.is_empty() {
             return Ok(Vec::new());
         }
         tx.inbox_push(&ask).await
     }
 
-    /// Looks at an item, and pushes nothing: for those who read many, and have to say which one is wrong.
+    /// Checks an item without pushing it, so that a caller with many can report which one is invalid.
     ///
     /// # Errors
-    /// If it is out of rule, as [`Inbox::push_item`] would say.
+    /// Returns the error that [`Inbox::push`] would return for an invalid item.
     pub fn check(&self, item: &Item) -> Result<()> {
-        check::item(&item.new, self.turno.settings().max_payload)
+        item.check(self.turno.settings().max_payload)
     }
 
-    fn ask_push(&self, items: impl IntoIterator<Item = Item>) -> Result<InboxPush> {
+    fn push_params(
+        &self,
+        items: impl IntoIterator<Item = impl Into<Item>>,
+        options: CallOptions,
+    ) -> Result<InboxPush> {
         check::queue(&self.queue)?;
-        let items: Vec<_> = items.into_iter().map(|item| item.new).collect();
+        let items: Vec<Item> = items.into_iter().map(Into::into).collect();
         check::together("items", items.len())?;
-        for item in &items {
-            check::item(item, self.turno.settings().max_payload)?;
-        }
+        let max_payload = self.turno.settings().max_payload;
         Ok(InboxPush {
             queue: self.queue.clone(),
-            items,
-            request: self.own_request(),
+            items: items
+                .into_iter()
+                .map(|item| item.into_checked(max_payload))
+                .collect::<Result<_>>()?,
+            request: options.request_id(),
         })
     }
 
-    /// Takes items by hand; a [`Worker`] does all of it for you.
-    pub fn claim(&self) -> Claim {
-        Claim::new(self.clone())
+    /// Claims items. A [`Worker`] claims, extends and completes by itself.
+    pub fn claim(&self) -> ClaimBuilder {
+        ClaimBuilder::new(self.clone())
     }
 
-    /// Runs `handler` for every item, until told to stop. See [`Worker`].
+    /// Creates a worker, which runs `handler` for each item. See [`Worker`].
     pub fn worker<T, H, F, E>(&self, handler: H) -> Worker<T, H>
     where
         H: Fn(Job<T>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), E>> + Send + 'static,
-        E: std::fmt::Display + Send + 'static,
+        E: Into<HandlerError> + Send + 'static,
         T: serde::de::DeserializeOwned + Send + 'static,
     {
         Worker::new(self.clone(), handler)
     }
 
-    /// Ends items that are done.
+    /// Completes items.
     ///
     /// # Errors
-    /// If the store does not answer. A claim that is no longer right is in [`Settled::stale`].
+    /// Returns an error if the store is unavailable. A claim that is no longer right is in [`Settled::stale`].
     pub async fn complete(&self, claims: &[ClaimId]) -> Result<Settled> {
+        self.complete_with(claims, CallOptions::default()).await
+    }
+
+    /// [`Inbox::complete`] with the options of this call.
+    ///
+    /// # Errors
+    /// As [`Inbox::complete`].
+    pub async fn complete_with(&self, claims: &[ClaimId], options: CallOptions) -> Result<Settled> {
         check::queue(&self.queue)?;
         check::together("claims", claims.len())?;
         let ask = InboxComplete {
             claims: claims.to_vec(),
-            request: self.own_request(),
+            request: options.request_id(),
         };
         let settled = self.turno.store().inbox_complete(&ask).await?;
         // Another of the same group may be next.
@@ -286,11 +328,11 @@ impl Inbox {
         Ok(settled)
     }
 
-    /// Ends items that are done, in your own transaction: effect and completion commit together.
+    /// Completes items in the caller's own [transaction](crate::tx): effect and completion commit together.
     ///
     /// # Errors
-    /// [`Error::is_lost`] if a claim is no longer right: roll back, whoever has the item now does it again.
-    pub async fn complete_in(&self, tx: &mut impl CallerTx, claims: &[ClaimId]) -> Result<()> {
+    /// Returns an error ([`Error::is_lost`]) if a claim is stale: the caller must roll back, and another worker repeats the work.
+    pub async fn complete_in(&self, tx: &mut impl Transaction, claims: &[ClaimId]) -> Result<()> {
         check::together("claims", claims.len())?;
         match tx.inbox_complete(claims).await?.stale.first() {
             None => Ok(()),
@@ -298,11 +340,19 @@ impl Inbox {
         }
     }
 
-    /// Records failed attempts: each item is tried again later or, with no attempts left, set aside.
+    /// Records failed attempts. Each item is retried later or, without attempts left, counts as failed.
     ///
     /// # Errors
-    /// If a time is out of rule, or the store does not answer.
+    /// Returns an error if a duration is invalid, or the store is unavailable.
     pub async fn fail(&self, failures: &[Failure]) -> Result<Settled> {
+        self.fail_with(failures, CallOptions::default()).await
+    }
+
+    /// [`Inbox::fail`] with the options of this call.
+    ///
+    /// # Errors
+    /// As [`Inbox::fail`].
+    pub async fn fail_with(&self, failures: &[Failure], options: CallOptions) -> Result<Settled> {
         check::queue(&self.queue)?;
         check::together("claims", failures.len())?;
         for retry_in in failures.iter().filter_map(|failure| failure.retry_in) {
@@ -310,33 +360,45 @@ impl Inbox {
         }
         let ask = InboxFail {
             failures: failures.to_vec(),
-            request: self.own_request(),
+            request: options.request_id(),
         };
         let settled = self.turno.store().inbox_fail(&ask).await?;
         self.wake();
         Ok(settled)
     }
 
-    /// Gives items back that were not begun: claimable at once, and no attempt counted.
+    /// Gives back items whose work did not begin. They are claimable at once, and no attempt is counted.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn give_back(&self, claims: &[ClaimId]) -> Result<Settled> {
+        self.give_back_with(claims, CallOptions::default()).await
+    }
+
+    /// [`Inbox::give_back`] with the options of this call.
+    ///
+    /// # Errors
+    /// As [`Inbox::give_back`].
+    pub async fn give_back_with(
+        &self,
+        claims: &[ClaimId],
+        options: CallOptions,
+    ) -> Result<Settled> {
         check::queue(&self.queue)?;
         check::together("claims", claims.len())?;
         let ask = InboxGiveBack {
             claims: claims.to_vec(),
-            request: self.own_request(),
+            request: options.request_id(),
         };
         let settled = self.turno.store().inbox_give_back(&ask).await?;
         self.wake();
         Ok(settled)
     }
 
-    /// Lengthens claims to `lease` from now. Items that were claimed together live together.
+    /// Extends claims: they expire `lease` from now. Items that were claimed together expire together.
     ///
     /// # Errors
-    /// If the lease is out of rule, or the store does not answer.
+    /// Returns an error if the lease is invalid, or the store is unavailable.
     pub async fn extend(&self, claims: &[ClaimId], lease: Duration) -> Result<Settled> {
         check::queue(&self.queue)?;
         check::together("claims", claims.len())?;
@@ -353,7 +415,7 @@ impl Inbox {
     /// The history has an entry for each thousand, with [who](Inbox::user) and [why](Inbox::reason).
     ///
     /// # Errors
-    /// If the user or the reason is out of rule, or the store does not answer.
+    /// Returns an error if the user or the reason is invalid, or the store is unavailable.
     pub async fn requeue(&self, ids: Option<&[ItemId]>) -> Result<u64> {
         self.decide(Decision::Requeue, ids).await
     }
@@ -424,7 +486,7 @@ impl Inbox {
     /// entry for each thousand, with [who](Inbox::user) and [why](Inbox::reason).
     ///
     /// # Errors
-    /// If the user or the reason is out of rule, or the store does not answer.
+    /// Returns an error if the user or the reason is invalid, or the store is unavailable.
     pub async fn reset(&self, older_than: Duration) -> Result<u64> {
         check::queue(&self.queue)?;
         let user = self.own_user();

@@ -16,7 +16,7 @@
 //!     .user("1")
 //!     .description("Registro de pago")
 //!     .run(async |lease| {
-//!         // Renewed in the background; told, and stopped in time, if the lease is lost.
+//!         // The lease is renewed in the background. If it is lost, the work is stopped in time.
 //!         Ok::<_, std::convert::Infallible>(format!("paid under token {}", lease.token()))
 //!     })
 //!     .await?;
@@ -35,7 +35,7 @@
 //! - [`inbox`]: work that is never lost, and done by one worker at a time.
 //! - [`outbox`]: events that are published if and only if their transaction commits.
 //! - [`sink`]: where they go.
-//! - [`once`]: a request is answered once, whoever repeats it.
+//! - [`once`]: a request is answered once, however often it is repeated.
 //! - [`adopt`]: an inbox on a table that you already have.
 //! - [`schedule`]: periodic work.
 //! - [`access`]: who may ask a server.
@@ -51,25 +51,32 @@ mod amqp;
 pub mod clock;
 #[cfg(feature = "rabbitmq")]
 pub mod consume;
+mod handler_error;
 pub mod history;
 pub mod inbox;
 pub mod lock;
 pub mod once;
 pub mod outbox;
-mod own_task;
 mod patience;
+mod pool;
 #[cfg(feature = "http")]
 pub mod problem;
 pub mod schedule;
 mod settings;
+mod shutdown;
 pub mod sink;
 pub mod store;
+mod sweeper;
 mod turno;
 pub mod tx;
+mod uncancelled;
 mod wake;
 
-pub use settings::{Migrate, Retry, Settings};
+pub use handler_error::HandlerError;
+pub use pool::Pool;
+pub use settings::{CallOptions, Migrate, Retry, Settings};
 pub use store::{Roles, Token};
+pub use sweeper::Sweeper;
 pub use turno::{Builder, Turno};
 pub use turno_api::check::{
     MAX_ATTEMPTS, MAX_CLAIM_BYTES, MAX_DELAY, MAX_HOLDS, MAX_ITEMS, MAX_PAGE, MAX_PAYLOAD_BYTES,

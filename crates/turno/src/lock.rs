@@ -13,8 +13,8 @@
 //! | to wait for your turn | [`Lock::wait`], [`Lock::fifo`] |
 //! | several at once, or several holders | [`Turno::locks`], [`Lock::shared`], [`Lock::permits`] |
 
-mod keep;
 mod lease;
+mod renewal;
 mod run;
 mod set;
 mod wait;
@@ -26,29 +26,54 @@ pub use turno_api::ids::LeaseId;
 pub use turno_api::lock::Language;
 use uuid::Uuid;
 
-pub use self::keep::Keeper;
 pub use self::lease::Lease;
+pub use self::renewal::AutoRenew;
 pub use self::run::RunError;
 pub use self::set::{AcquireAll, LeaseSet, LockSet};
 use crate::Turno;
 use crate::check;
 use crate::error::Result;
-use crate::own_task;
 use crate::settings::Retry;
 pub use crate::store::{
     Attribution, BreakOutcome, Busy, Grant, HistoryEntry, HistoryEvent, Holder, LockHistory,
     LockHolder, LockList, LockMode, LockStatus, ReleaseOutcome, RenewOutcome, Sweep, Swept, Token,
     WaitOrder,
 };
-use crate::store::{LockAcquire, LockOutcome};
+use crate::tx::Transaction;
 
-/// A lock to be taken. Nothing happens before [`Lock::acquire`] or [`Lock::run`].
+/// Checks in the caller's [transaction](crate::tx) that a lease has not ended; as [`Lease::guard`], by its id.
+///
+/// # Errors
+/// Returns an error ([`Error::is_lost`](crate::Error::is_lost)) if the token is stale: the caller must roll back.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let file = folder.path().join("app.db");
+/// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+/// let id = turno.lock("PRESTAMO/123").acquire().await?.acquired().ok_or("busy")?.detach();
+/// let mut connection = rusqlite::Connection::open(&file)?;
+/// let mut tx = connection.transaction()?;
+/// turno::lock::guard(&mut tx, &id).await?; // last, before the commit
+/// tx.commit()?;
+/// # Ok(()) }
+/// ```
+pub async fn guard(tx: &mut impl Transaction, id: &LeaseId) -> Result<()> {
+    tx.lock_guard(&id.resource, id.token).await
+}
+
+use crate::store::{LockAcquire, LockBreak, LockOutcome, LockRelease, LockRenew};
+use crate::uncancelled;
+
+/// The handle of a lock, and the options of its next call. Nothing happens before [`Lock::acquire`], [`Lock::run`] or another
+/// `async` method.
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before acquire or run"]
 pub struct Lock {
     turno: Turno,
     ask: LockAcquire,
     request: Option<Uuid>,
+    hold: Option<Uuid>,
     wait: Option<Duration>,
     order: WaitOrder,
     retry: Retry,
@@ -71,109 +96,226 @@ impl Lock {
             turno,
             ask,
             request: None,
+            hold: None,
             wait: None,
             order: WaitOrder::Any,
             retry,
         }
     }
 
-    /// How long the lease lives unless it is renewed.
+    /// Sets the TTL: the lease expires after this time, unless it is renewed. Default: that of the settings, 30 seconds.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ask.ttl = ttl;
         self
     }
 
-    /// Who holds it, as a machine sees it. The same owner enters again; a fresh UUID otherwise.
+    /// Sets the owner. A second acquire by the same owner succeeds, and adds a hold. Default: a new UUID.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.ask.owner = owner.into();
         self
     }
 
-    /// Who holds it, as a person sees it.
+    /// Sets the user, for status and history. Default: that of the settings.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.ask.attribution.user = Some(user.into());
         self
     }
 
-    /// The application that holds it.
+    /// Sets the application, for status and history. Default: that of the settings.
     pub fn service(mut self, service: impl Into<String>) -> Self {
         self.ask.attribution.service = Some(service.into());
         self
     }
 
-    /// What is being done.
+    /// Sets a description of the work, for status and history. Default: none.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.ask.attribution.description = Some(description.into());
         self
     }
 
-    /// The machine and the process that hold it, if these are not this one's: a server takes locks for its clients.
+    /// Sets the host and the process that hold the lock, for a server that acquires locks for its clients. Default: this one.
     pub fn process(mut self, host: Option<String>, pid: Option<i32>) -> Self {
         self.ask.attribution.host = host;
         self.ask.attribution.pid = pid;
         self
     }
 
-    /// Waits this long for its turn: until the holder's release, its expiry, or a look now and then.
+    /// Waits up to this long for a busy lock, at most 24 hours. Default: no wait.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Waits in line: nobody who comes later is served first. Only together with [`Lock::wait`].
+    /// Waits first in, first out. Only together with [`Lock::wait`]. Default: no order.
     pub fn fifo(mut self) -> Self {
         self.order = WaitOrder::Fifo;
         self
     }
 
-    /// Tries a busy lock this often, with this pause between; instead of [`Lock::wait`].
+    /// Sets the retry policy for a busy lock, as an alternative to [`Lock::wait`]. Default: that of the settings.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Shares it with other shared holders.
+    /// Acquires the lock together with other shared holders. Default: exclusive.
     pub fn shared(mut self) -> Self {
         self.ask.mode = LockMode::Shared;
         self
     }
 
-    /// Takes one of so many permits. All who use a resource should name the same number.
+    /// Acquires one of this many permits. All callers of a resource should use the same number. Default: exclusive.
     pub fn permits(mut self, permits: u32) -> Self {
         self.ask.mode = LockMode::Permits(permits);
         self
     }
 
-    /// Nobody may take it again before this has passed, even if it is released sooner.
+    /// Keeps the lock busy for at least this time, even if it is released sooner. Default: none.
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
         self.ask.min_hold = Some(min_hold);
         self
     }
 
-    /// However often it is renewed, it ends after this.
+    /// Ends the lease after this time, however often it is renewed. Default: no limit.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.ask.max_hold = Some(max_hold);
         self
     }
 
-    /// The identity of this acquire: sent again with the same, because its answer was lost, it is answered with the same
-    /// lease and the same hold. Each acquire has a fresh one otherwise.
+    /// Sets the request id of the acquire, release or break that follows. A call that is repeated with the same id, because its
+    /// response was lost, changes nothing more and returns the first result. Default: a new UUIDv7 per call.
     pub fn request(mut self, request: Uuid) -> Self {
         self.request = Some(request);
         self
     }
 
-    /// Takes the lock, or tells who has it.
+    /// Acquires the lock, or returns its holder.
     ///
-    /// Cancel-safe: dropped half-way, a grant that was under way is given back.
+    /// Cancel-safe: if the future is dropped, a grant in progress is released.
     ///
     /// # Errors
-    /// If an argument is out of rule or the store does not answer. A busy lock is no error.
+    /// Returns an error if an argument is invalid or the store is unavailable. A busy lock is not an error.
     pub async fn acquire(mut self) -> Result<Acquire> {
         self.check()?;
         self.ask.request = self.own_request();
         let answer = wait::acquire(&self, self.patience()).await?;
         Ok(answer.map_or_else(Acquire::Busy, Acquire::Acquired))
+    }
+
+    /// Sets which hold [`Lock::release`] ends, by the request id of the acquire that took it. Default: the newest hold.
+    pub fn hold(mut self, request: Uuid) -> Self {
+        self.hold = Some(request);
+        self
+    }
+
+    /// Returns who holds the resource.
+    ///
+    /// # Errors
+    /// Returns an error if the resource's name is invalid or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let _lease = turno.lock("loan/1").user("ana").acquire().await?;
+    /// let status = turno.lock("loan/1").status().await?;
+    /// assert_eq!(status.holders[0].attribution.user.as_deref(), Some("ana"));
+    /// # Ok(()) }
+    /// ```
+    pub async fn status(self) -> Result<LockStatus> {
+        check::name("resource", &self.ask.resource)?;
+        self.turno.store().lock_status(&self.ask.resource).await
+    }
+
+    /// Renews a lease that is known by its token only: it expires one [TTL](Lock::ttl) from now, or as before, if that is
+    /// later. A [`Lease`] renews itself with [`Lease::renew`].
+    ///
+    /// # Errors
+    /// Returns an error if the resource's name or the TTL is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use turno::lock::RenewOutcome;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let lease = turno.lock("loan/1").acquire().await?.acquired().ok_or("busy")?.detach();
+    /// let renewed = turno.lock(&lease.resource).ttl(Duration::from_secs(60)).renew(lease.token).await?;
+    /// assert!(matches!(renewed, RenewOutcome::Renewed { .. }));
+    /// # Ok(()) }
+    /// ```
+    pub async fn renew(self, token: Token) -> Result<RenewOutcome> {
+        check::name("resource", &self.ask.resource)?;
+        check::ttl(self.ask.ttl, self.turno.settings().max_ttl)?;
+        self.turno
+            .store()
+            .lock_renew(&LockRenew {
+                resource: self.ask.resource.clone(),
+                token,
+                ttl: self.ask.ttl,
+            })
+            .await
+    }
+
+    /// Ends one hold of a lease that is known by its token only. A [`Lease`] ends with [`Lease::release`].
+    ///
+    /// # Errors
+    /// Returns an error if the resource's name is invalid or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::lock::ReleaseOutcome;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let lease = turno.lock("loan/1").acquire().await?.acquired().ok_or("busy")?.detach();
+    /// let released = turno.lock(&lease.resource).release(lease.token).await?;
+    /// assert_eq!(released, ReleaseOutcome::Released { holds: 0 });
+    /// # Ok(()) }
+    /// ```
+    pub async fn release(self, token: Token) -> Result<ReleaseOutcome> {
+        check::name("resource", &self.ask.resource)?;
+        let ask = LockRelease {
+            resource: self.ask.resource.clone(),
+            token,
+            hold: self.hold,
+            request: self.own_request(),
+        };
+        lease::release_by_token(&self.turno, &ask).await
+    }
+
+    /// Ends the lease with this token although its holder has not released it. For an operator, not for a program: the
+    /// [user](Lock::user) and the reason go into the [history](Turno::history).
+    ///
+    /// # Errors
+    /// Returns an error if the resource's name, the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::lock::BreakOutcome;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let lease = turno.lock("loan/1").acquire().await?.acquired().ok_or("busy")?;
+    /// let broken = turno.lock("loan/1").user("ana").force_break(lease.token(), "it hangs").await?;
+    /// assert_eq!(broken, BreakOutcome::Broken);
+    /// # Ok(()) }
+    /// ```
+    pub async fn force_break(
+        self,
+        token: Token,
+        reason: impl Into<String>,
+    ) -> Result<BreakOutcome> {
+        let ask = LockBreak {
+            resource: self.ask.resource.clone(),
+            token,
+            reason: reason.into(),
+            user: self.ask.attribution.user.clone(),
+            request: self.own_request(),
+        };
+        check::name("resource", &ask.resource)?;
+        check::text("reason", &ask.reason, check::TEXT_BYTES)?;
+        check::optional_name("user", ask.user.as_deref())?;
+        let outcome = self.turno.store().lock_break(&ask).await?;
+        self.turno.store().wakers().wake(&ask.resource);
+        Ok(outcome)
     }
 
     fn own_request(&self) -> Uuid {
@@ -219,7 +361,7 @@ impl wait::Attempt for Lock {
 
     async fn attempt(&self) -> wait::Tried<Lease> {
         let (turno, ask) = (self.turno.clone(), self.ask.clone());
-        own_task::ask(async move {
+        uncancelled::run_to_completion(async move {
             // Taken before the question is sent: the lease can only be longer than this clock believes.
             let asked = Instant::now();
             Ok(match turno.store().lock_acquire(&ask).await? {
@@ -236,7 +378,7 @@ impl wait::Attempt for Lock {
         order: WaitOrder,
     ) -> Result<Option<std::result::Result<Lease, Busy>>> {
         let (turno, ask) = (&self.turno, &self.ask);
-        let unheard = Unheard::new(turno, ask);
+        let unheard = ReleaseOnCancel::new(turno, ask);
         let asked = Instant::now();
         let waited = turno.store().lock_acquire_waiting(ask, wait, order).await;
         unheard.heard();
@@ -245,7 +387,7 @@ impl wait::Attempt for Lock {
             Some(LockOutcome::Busy(busy)) => Ok(Some(Err(busy))),
             // Counted from before the question, a lease that was waited for is over sooner than it is. Asked again, the same
             // request is told how long it still has.
-            Some(LockOutcome::Acquired(_)) if asked.elapsed() > keep::margin(ask.ttl) => {
+            Some(LockOutcome::Acquired(_)) if asked.elapsed() > renewal::margin(ask.ttl) => {
                 self.attempt().await.map(Some)
             }
             Some(LockOutcome::Acquired(grant)) => {
@@ -255,13 +397,13 @@ impl wait::Attempt for Lock {
     }
 }
 
-/// Whoever gives up while a store waits may have been granted the lock in that moment, and not have heard of it. Asked once
-/// more, the same request tells; and the lease that nobody has in hand is given back.
-struct Unheard(Option<(Turno, LockAcquire)>);
+/// If a waiting acquire is cancelled, the grant may already have happened. On drop, the same request id is replayed, and a lease
+/// that it returns is released.
+struct ReleaseOnCancel(Option<(Turno, LockAcquire)>);
 
-impl Unheard {
+impl ReleaseOnCancel {
     fn new(turno: &Turno, ask: &LockAcquire) -> Self {
-        Unheard(Some((turno.clone(), ask.clone())))
+        ReleaseOnCancel(Some((turno.clone(), ask.clone())))
     }
 
     fn heard(mut self) {
@@ -269,12 +411,12 @@ impl Unheard {
     }
 }
 
-impl Drop for Unheard {
+impl Drop for ReleaseOnCancel {
     fn drop(&mut self) {
         let Some((turno, ask)) = self.0.take() else {
             return;
         };
-        turno.clone().behind(async move {
+        turno.clone().spawn_background(async move {
             let asked = Instant::now();
             match turno.store().lock_acquire(&ask).await {
                 Ok(LockOutcome::Acquired(grant)) => drop(Lease::new(turno, grant, &ask, asked)),
@@ -287,18 +429,18 @@ impl Drop for Unheard {
     }
 }
 
-/// Answer of [`Lock::acquire`].
+/// Outcome of [`Lock::acquire`]. It is exhaustive: a lock is acquired or busy.
 #[derive(Debug)]
 #[must_use = "the lock may be busy"]
 pub enum Acquire {
-    /// It is yours.
+    /// The lock was acquired.
     Acquired(Lease),
-    /// Somebody else has it.
+    /// Another holder has it.
     Busy(Busy),
 }
 
 impl Acquire {
-    /// The lease, if it is yours.
+    /// Returns the lease, if the lock was acquired.
     pub fn acquired(self) -> Option<Lease> {
         match self {
             Acquire::Acquired(lease) => Some(lease),
@@ -306,7 +448,7 @@ impl Acquire {
         }
     }
 
-    /// Whether somebody else has it.
+    /// Returns whether another holder has the lock.
     pub fn is_busy(&self) -> bool {
         matches!(self, Acquire::Busy(_))
     }

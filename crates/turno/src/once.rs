@@ -16,7 +16,7 @@
 //!
 //! It is *not* promised that the work itself is done exactly once if it is interrupted. If a run ends without an answer
 //! (its process died, its lease expired), the key becomes *unknown*: the next caller gets an error, does the work again, or
-//! calls a probe, as configured ([`Once::unknown`], [`Once::run_or_ask`]). Only work whose effects are committed in the same
+//! calls a probe, as configured ([`Once::unknown`], [`Once::run_with_probe`]). Only work whose effects are committed in the same
 //! database is atomic: complete it in the same transaction ([`Claim::complete_in`]).
 //!
 //! For the key and the fingerprint of an HTTP request, see [`Identities`].
@@ -42,7 +42,7 @@ use uuid::Uuid;
 
 pub use self::answer::Answer;
 pub use self::canonical::canonical_json;
-pub use self::claim::{Claim, Keeper};
+pub use self::claim::{AutoExtend, Claim};
 pub use self::identity::{Identities, Identity, MAX_KEY_BYTES, MIN_SECRET_BYTES, Request};
 pub use self::json::{MAX_DEPTH, MAX_INTEGER_DIGITS};
 pub use self::run::{OnceError, Probe};
@@ -51,10 +51,12 @@ use crate::Turno;
 use crate::check;
 use crate::error::Result;
 pub use crate::store::{
-    AfterUnknown, OnceClaim, OnceForget, OnceList, OnceResolve, OnceResolved, OnceRun, OnceSettled,
-    OnceState, OnceView, Quota, Released,
+    AfterUnknown, OnceClaim, OnceList, OnceResolved, OnceRun, OnceSettled, OnceState, OnceView,
+    Quota, Released,
 };
-use crate::store::{OnceBegin, OnceComplete, OnceExtend, OnceRelease, WhileInFlight};
+use crate::store::{
+    OnceBegin, OnceComplete, OnceExtend, OnceForget, OnceRelease, OnceResolve, WhileInFlight,
+};
 
 /// Default lease of a run.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
@@ -75,9 +77,11 @@ pub struct Once {
     request: Option<Uuid>,
     wait: Duration,
     on_error: Released,
+    user: Option<String>,
+    reason: Option<String>,
 }
 
-/// Result of [`Once::begin`].
+/// Outcome of [`Once::begin`]. It is exhaustive, so that the compiler reports an outcome that a caller does not handle.
 #[derive(Debug)]
 pub enum Begin {
     /// This caller has to do the work.
@@ -107,6 +111,7 @@ impl Begin {
 impl Once {
     pub(crate) fn new(turno: Turno, key: String) -> Self {
         let worker = Some(turno.worker_name());
+        let user = turno.settings().user.clone();
         Once {
             turno,
             ask: OnceBegin {
@@ -123,6 +128,8 @@ impl Once {
             request: None,
             wait: Duration::ZERO,
             on_error: Released::Undone,
+            user,
+            reason: None,
         }
     }
 
@@ -210,6 +217,98 @@ impl Once {
     }
 }
 
+/// Administration of a key.
+impl Once {
+    /// Sets who forgets or resolves the key, for the [history](Turno::history). Default: the user of the
+    /// [settings](crate::Builder::user).
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Sets why the key is forgotten or resolved, for the [history](Turno::history). Default: none.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    /// Returns what is known of the key, or `None`.
+    ///
+    /// # Errors
+    /// Returns an error if the key is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// assert!(turno.once("pago/77").status().await?.is_none());
+    /// # Ok(()) }
+    /// ```
+    pub async fn status(self) -> Result<Option<OnceView>> {
+        check::name("key", &self.ask.key)?;
+        let view = self.turno.store().once_status(&self.ask.key).await?;
+        view.map(|view| answer::shown(&self.turno, view))
+            .transpose()
+    }
+
+    /// Forgets a key that is done or unknown, for an operator: the next caller runs the work. Returns false if the key does
+    /// not exist or its work is in flight. The [user](Once::user) and the [reason](Once::reason) go into the history.
+    ///
+    /// # Errors
+    /// Returns an error if the key, the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// turno.once("pago/77").run(async || Ok::<_, turno::Error>(7)).await?;
+    /// assert!(turno.once("pago/77").user("ana").reason("a test payment").forget().await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn forget(self) -> Result<bool> {
+        check::name("key", &self.ask.key)?;
+        check::operator(self.user.as_deref(), self.reason.as_deref())?;
+        let ask = OnceForget {
+            key: self.ask.key.clone(),
+            user: self.user.clone(),
+            reason: self.reason.clone(),
+        };
+        self.turno.store().once_forget(&ask).await
+    }
+
+    /// Marks an unknown key as done, for an operator: each caller gets this answer (JSON text, or none) for the TTL of the run.
+    /// The claim of the lost run is stale from then on. The [user](Once::user) and the [reason](Once::reason) go into the
+    /// history. A key in another state is not changed; [`OnceResolved`] reports the state.
+    ///
+    /// # Errors
+    /// Returns an error if the key, the answer, the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::OnceResolved;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let claim = turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?;
+    /// claim.release_unknown().await?;
+    ///
+    /// let once = turno.once("pago/77").user("ana").reason("the bank has the payment");
+    /// assert_eq!(once.clone().resolve(Some(r#"{"receipt": 1}"#)).await?, OnceResolved::Resolved);
+    /// assert_eq!(once.resolve(None).await?, OnceResolved::Answered);
+    /// # Ok(()) }
+    /// ```
+    pub async fn resolve(self, answer: Option<&str>) -> Result<OnceResolved> {
+        check::name("key", &self.ask.key)?;
+        check::operator(self.user.as_deref(), self.reason.as_deref())?;
+        let ask = OnceResolve {
+            key: self.ask.key.clone(),
+            answer: answer::stored(&self.turno, &self.ask.key, answer)?,
+            user: self.user.clone(),
+            reason: self.reason.clone(),
+        };
+        let resolved = self.turno.store().once_resolve(&ask).await?;
+        self.turno.store().wakers().wake(&wake_name(&ask.key));
+        Ok(resolved)
+    }
+}
+
 impl Turno {
     /// Starts a request that is identified by its key and done once.
     pub fn once(&self, key: impl Into<String>) -> Once {
@@ -266,16 +365,6 @@ impl Turno {
         self.store().once_extend(&ask).await
     }
 
-    /// Returns the state of a key, or `None` if the key is not known.
-    ///
-    /// # Errors
-    /// Returns an error if the key is invalid or the store is unavailable.
-    pub async fn once_status(&self, key: &str) -> Result<Option<OnceView>> {
-        check::name("key", key)?;
-        let view = self.store().once_status(key).await?;
-        view.map(|view| answer::shown(self, view)).transpose()
-    }
-
     /// Returns one page of the keys that are in flight, done or unknown, in order, without their answers.
     ///
     /// # Errors
@@ -283,71 +372,5 @@ impl Turno {
     pub async fn once_list(&self, mut ask: OnceList) -> Result<Vec<OnceView>> {
         ask.limit = ask.limit.clamp(1, check::MAX_PAGE);
         self.store().once_list(&ask).await
-    }
-
-    /// Forgets a key that is done or unknown, for an operator: the next caller does the work again. Returns false if there is
-    /// nothing to forget, or the work is in flight.
-    ///
-    /// # Errors
-    /// Returns an error if the key is invalid or the store is unavailable.
-    pub async fn once_forget(&self, key: &str) -> Result<bool> {
-        self.once_forget_with(&OnceForget {
-            key: key.to_owned(),
-            user: self.settings().user.clone(),
-            reason: None,
-        })
-        .await
-    }
-
-    /// Like [`Turno::once_forget`], with a user and a reason, which are recorded in the [history](Turno::history).
-    ///
-    /// # Errors
-    /// Returns an error if the key, the user or the reason is invalid, or the store is unavailable.
-    pub async fn once_forget_with(&self, ask: &OnceForget) -> Result<bool> {
-        check::name("key", &ask.key)?;
-        check::operator(ask.user.as_deref(), ask.reason.as_deref())?;
-        self.store().once_forget(ask).await
-    }
-
-    /// Records, for an operator, that the work of an unknown key was done. The key is then done, and each caller gets this
-    /// answer for as long as [`Once::ttl`] specified. The claim of the run that ended without an answer becomes stale. The user
-    /// (default: that of the settings) and the reason are recorded in the [history](Turno::history).
-    ///
-    /// Only an unknown key is changed. For other keys, [`OnceResolved`] says which state the key is in.
-    ///
-    /// # Errors
-    /// Returns an error if the key, the answer, the user or the reason is invalid, or the store is unavailable.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use turno::once::{OnceResolve, OnceResolved, Released};
-    ///
-    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
-    /// let claim = turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?;
-    /// turno.once_release(claim.id(), Released::Unknown).await?;
-    ///
-    /// let done = OnceResolve {
-    ///     key: "pago/77".into(),
-    ///     answer: Some(r#"{"receipt": 1}"#.into()),
-    ///     user: Some("ana".into()),
-    ///     reason: Some("the bank has the payment".into()),
-    /// };
-    /// assert_eq!(turno.once_resolve(&done).await?, OnceResolved::Resolved);
-    /// assert_eq!(turno.once_resolve(&done).await?, OnceResolved::Answered);
-    /// # Ok(()) }
-    /// ```
-    pub async fn once_resolve(&self, ask: &OnceResolve) -> Result<OnceResolved> {
-        check::name("key", &ask.key)?;
-        check::operator(ask.user.as_deref(), ask.reason.as_deref())?;
-        let ask = OnceResolve {
-            key: ask.key.clone(),
-            answer: answer::stored(self, &ask.key, ask.answer.as_deref())?,
-            user: ask.user.clone().or_else(|| self.settings().user.clone()),
-            reason: ask.reason.clone(),
-        };
-        let resolved = self.store().once_resolve(&ask).await?;
-        self.store().wakers().wake(&wake_name(&ask.key));
-        Ok(resolved)
     }
 }

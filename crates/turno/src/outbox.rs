@@ -1,8 +1,8 @@
 //! The outbox: events that are published if and only if the transaction that emitted them commits.
 //!
-//! [`Outbox::emit`] writes an event in your own transaction. A [`Relay`] publishes what was committed to a
+//! [`Outbox::emit_in`] writes an event in your own transaction. A [`Relay`] publishes what was committed to a
 //! [sink](crate::sink), at least once; the id, stable for ever, is what receivers de-duplicate by:
-//! [`Turno::seen`] does that in the receiver's own transaction.
+//! [`Turno::mark_processed`] does that in the receiver's own transaction.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,8 +16,8 @@
 //!
 //! let mut tx = yours.transaction()?;
 //! tx.execute("insert into ticket values (7, 'It does not start')", [])?;
-//! let event = Event::new("TicketCreatedEvent", &serde_json::json!({"ticket": 7})).key(7);
-//! turno.outbox().emit(&mut tx, &event).await?;
+//! let event = Event::new("TicketCreatedEvent", &serde_json::json!({"ticket": 7})).ordering_key(7);
+//! turno.outbox().emit_in(&mut tx, &event).await?;
 //! tx.commit()?;
 //!
 //! assert_eq!(turno.outbox().stats().await?.pending, 1);
@@ -45,9 +45,10 @@ pub use crate::store::{Archive, EventState, EventView, OUTBOX_QUEUE, OnDead, Out
 use crate::Turno;
 use crate::check;
 use crate::error::Result;
+use crate::settings::CallOptions;
 use crate::sink::Sink;
 use crate::store::{ItemId, NewEvent, OutboxDiscard, OutboxEmit, OutboxList, OutboxRequeue};
-use crate::tx::CallerTx;
+use crate::tx::Transaction;
 
 /// How many dead events are requeued at a time.
 const PAGE: u32 = 1000;
@@ -56,7 +57,6 @@ const PAGE: u32 = 1000;
 #[derive(Debug, Clone)]
 pub struct Outbox {
     turno: Turno,
-    request: Option<Uuid>,
     user: Option<String>,
     reason: Option<String>,
 }
@@ -65,7 +65,6 @@ impl Outbox {
     pub(crate) fn new(turno: Turno) -> Self {
         Outbox {
             turno,
-            request: None,
             user: None,
             reason: None,
         }
@@ -75,22 +74,14 @@ impl Outbox {
         &self.turno
     }
 
-    /// The identity of the one [`Outbox::emit_alone`] that follows: sent again with the same, because its answer was lost,
-    /// it changes nothing and answers the same ids. Each call has a fresh one otherwise.
-    #[must_use = "it is another handle"]
-    pub fn request(mut self, request: Uuid) -> Self {
-        self.request = Some(request);
-        self
-    }
-
-    /// Who requeues, for the [history](Turno::history); that of the [settings](crate::Builder::user) otherwise.
+    /// Sets who requeues, for the [history](Turno::history). Default: the user of the [settings](crate::Builder::user).
     #[must_use = "it is another handle"]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// Why somebody requeues or discards: it goes into the [history](Turno::history).
+    /// Sets the reason of a requeue or a discard, for the [history](Turno::history). Default: none.
     #[must_use = "it is another handle"]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
@@ -102,42 +93,66 @@ impl Outbox {
         user.or(self.turno.settings().user.as_ref()).cloned()
     }
 
-    /// Emits an event in your own transaction, and answers its id. It is published if and only if the transaction
-    /// commits.
+    /// Emits an event outside a transaction. Returns its id.
     ///
     /// # Errors
-    /// If the event is out of rule: nothing was written, and the transaction is as it was. If the database refuses:
-    /// roll back.
-    pub async fn emit(&self, tx: &mut impl CallerTx, event: &Event) -> Result<Uuid> {
-        let ids = self.emit_all(tx, std::slice::from_ref(event)).await?;
-        first(&ids)
+    /// Returns an error if the event is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::outbox::Event;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// turno.outbox().emit(Event::new("TicketCreatedEvent", &7)).await?;
+    /// assert_eq!(turno.outbox().stats().await?.pending, 1);
+    /// # Ok(()) }
+    /// ```
+    pub async fn emit(&self, event: impl Into<Event>) -> Result<Uuid> {
+        first(&self.emit_many([event]).await?)
     }
 
-    /// Emits several events in your own transaction, in their order.
+    /// Emits several events outside a transaction, all or none, in their order. Returns their ids.
     ///
     /// # Errors
-    /// As [`Outbox::emit`]; all of them are looked at before any is written.
-    pub async fn emit_all(&self, tx: &mut impl CallerTx, events: &[Event]) -> Result<Vec<Uuid>> {
-        let events = self.checked(events)?;
-        if events.is_empty() {
-            return Ok(Vec::new());
-        }
-        tx.outbox_emit(&events).await
+    /// As [`Outbox::emit`].
+    pub async fn emit_many(
+        &self,
+        events: impl IntoIterator<Item = impl Into<Event>>,
+    ) -> Result<Vec<Uuid>> {
+        self.emit_with(events, CallOptions::default()).await
     }
 
-    /// Emits events by themselves, all or none: for those that have no transaction to be part of.
+    /// Emits several events outside a transaction, all or none, with the options of this call.
     ///
     /// # Errors
-    /// If an event is out of rule, or the store does not answer. Name a
-    /// [request](Outbox::request), or give events ids of your own, to be able to repeat the call.
-    pub async fn emit_alone(&self, events: &[Event]) -> Result<Vec<Uuid>> {
+    /// As [`Outbox::emit`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::CallOptions;
+    /// use turno::outbox::Event;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let outbox = turno.outbox();
+    /// // The response of the first call was lost, so the caller repeats it.
+    /// let options = CallOptions::default().request(uuid::Uuid::now_v7());
+    /// let events = [Event::new("TicketCreatedEvent", &7)];
+    /// let first = outbox.emit_with(&events, options).await?;
+    /// assert_eq!(outbox.emit_with(&events, options).await?, first);
+    /// # Ok(()) }
+    /// ```
+    pub async fn emit_with(
+        &self,
+        events: impl IntoIterator<Item = impl Into<Event>>,
+        options: CallOptions,
+    ) -> Result<Vec<Uuid>> {
         let events = self.checked(events)?;
         if events.is_empty() {
             return Ok(Vec::new());
         }
         let ask = OutboxEmit {
             events,
-            request: self.request.unwrap_or_else(Uuid::now_v7),
+            request: options.request_id(),
         };
         let ids = self.turno.store().outbox_emit(&ask).await?;
         let wakers = self.turno.store().wakers();
@@ -145,29 +160,78 @@ impl Outbox {
         Ok(ids)
     }
 
-    /// Looks at an event, and emits nothing: for those who read many, and have to say which one is wrong.
+    /// Emits an event in the caller's [transaction](crate::tx). Returns its id. It is published if and only if the
+    /// transaction commits.
     ///
     /// # Errors
-    /// If it is out of rule, as [`Outbox::emit`] would say.
+    /// Returns an error if the event is invalid: nothing was written, and the transaction is usable. Returns an error if the
+    /// database fails: the caller must roll back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// use turno::outbox::Event;
+    ///
+    /// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// let mut connection = rusqlite::Connection::open(&file)?;
+    /// let mut tx = connection.transaction()?;
+    /// turno.outbox().emit_in(&mut tx, Event::new("TicketCreatedEvent", &7)).await?;
+    /// tx.commit()?;
+    /// assert_eq!(turno.outbox().stats().await?.pending, 1);
+    /// # Ok(()) }
+    /// ```
+    pub async fn emit_in(
+        &self,
+        tx: &mut impl Transaction,
+        event: impl Into<Event>,
+    ) -> Result<Uuid> {
+        first(&self.emit_many_in(tx, [event]).await?)
+    }
+
+    /// Emits several events in the caller's [transaction](crate::tx), in their order. Returns their ids.
+    ///
+    /// # Errors
+    /// As [`Outbox::emit_in`]; all events are checked before the first one is written.
+    pub async fn emit_many_in(
+        &self,
+        tx: &mut impl Transaction,
+        events: impl IntoIterator<Item = impl Into<Event>>,
+    ) -> Result<Vec<Uuid>> {
+        let events = self.checked(events)?;
+        if events.is_empty() {
+            return Ok(Vec::new());
+        }
+        tx.outbox_emit(&events).await
+    }
+
+    /// Checks an event without emitting it, so that a caller with many can report which one is invalid.
+    ///
+    /// # Errors
+    /// Returns the error that [`Outbox::emit`] would return for an invalid event.
     pub fn check(&self, event: &Event) -> Result<()> {
-        event.checked(self.turno.settings().max_payload).map(drop)
+        event.check(self.turno.settings().max_payload)
     }
 
-    fn checked(&self, events: &[Event]) -> Result<Vec<NewEvent>> {
+    fn checked(&self, events: impl IntoIterator<Item = impl Into<Event>>) -> Result<Vec<NewEvent>> {
+        let events: Vec<Event> = events.into_iter().map(Into::into).collect();
         check::together("events", events.len())?;
-        let largest = self.turno.settings().max_payload;
-        events.iter().map(|event| event.checked(largest)).collect()
+        let max_payload = self.turno.settings().max_payload;
+        events
+            .into_iter()
+            .map(|event| event.into_checked(max_payload))
+            .collect()
     }
 
-    /// A relay: publishes events to a sink. Nothing happens before [`Relay::run`].
+    /// Creates a relay, which publishes events to a sink. Nothing happens before [`Relay::run`].
     pub fn relay(&self, sink: Arc<dyn Sink>) -> Relay {
         Relay::new(self.clone(), sink)
     }
 
-    /// How many events are in which state.
+    /// Returns the number of events per state.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn stats(&self) -> Result<OutboxStats> {
         self.turno.store().outbox_stats().await
     }
@@ -176,7 +240,7 @@ impl Outbox {
     /// batches. The last one's `seq` is where the next page begins.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn list(
         &self,
         state: EventState,
@@ -194,7 +258,7 @@ impl Outbox {
     /// One event by its id, wherever it is; `None` if the outbox does not know it, or not any more.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn find(&self, id: Uuid) -> Result<Option<EventView>> {
         self.turno.store().outbox_find(id).await
     }
@@ -204,7 +268,7 @@ impl Outbox {
     /// [who](Outbox::user) and [why](Outbox::reason).
     ///
     /// # Errors
-    /// If the user or the reason is out of rule, or the store does not answer.
+    /// Returns an error if the user or the reason is invalid, or the store is unavailable.
     pub async fn requeue(&self, ids: Option<&[Uuid]>) -> Result<u64> {
         let user = self.own_user();
         check::operator(user.as_deref(), self.reason.as_deref())?;
@@ -238,7 +302,7 @@ impl Outbox {
     /// requeued. Answers how many. Who did it is kept with the events, and in the history, with [why](Outbox::reason).
     ///
     /// # Errors
-    /// If the user or the reason is out of rule, or the store does not answer.
+    /// Returns an error if the user or the reason is invalid, or the store is unavailable.
     pub async fn discard(&self, ids: &[Uuid], user: &str) -> Result<u64> {
         check::together("ids", ids.len())?;
         check::operator(Some(user), self.reason.as_deref())?;

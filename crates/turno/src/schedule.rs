@@ -22,14 +22,13 @@ use croner::Cron;
 use croner::parser::{CronParser, Seconds};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::Turno;
 use crate::check;
 use crate::error::{Error, Kind, Result};
 use crate::inbox::{Item, wake_name};
-use crate::store::{ScheduleTick, TickOutcome};
+use crate::store::{NewItem, ScheduleTick, TickOutcome};
 
 /// How late a tick may be before it counts as missed.
 const ON_TIME: Duration = Duration::from_secs(60);
@@ -42,6 +41,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// What happens to ticks that were due while no instance was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Missed {
     /// They are skipped. This is the default.
     #[default]
@@ -59,7 +59,7 @@ pub struct Schedule {
     cron: String,
     queue: Option<String>,
     time_zone: String,
-    item: Result<Item>,
+    item: Item,
     missed: Missed,
 }
 
@@ -82,15 +82,9 @@ impl Schedule {
         self
     }
 
-    /// Sets the payload of each item. Default: `null`.
-    pub fn payload<T: Serialize + ?Sized>(mut self, payload: &T) -> Self {
-        self.item = Item::new(payload);
-        self
-    }
-
-    /// Sets the whole item, for options beyond the payload.
-    pub fn item(mut self, item: Item) -> Self {
-        self.item = Ok(item);
+    /// Sets what each tick pushes: a reference to a payload, or an [`Item`] with options. Default: the payload `null`.
+    pub fn item(mut self, item: impl Into<Item>) -> Self {
+        self.item = item.into();
         self
     }
 
@@ -110,7 +104,7 @@ impl Schedule {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid. While the store is unavailable, it retries.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let plan = self.plan()?;
         tokio::select! {
             () = shutdown => Ok(()),
@@ -156,7 +150,7 @@ impl Schedule {
                 name: self.name.clone(),
                 tick,
                 queue: plan.queue.clone(),
-                item: item.then(|| plan.item.new.clone()),
+                item: item.then(|| plan.item.clone()),
             };
             let TickOutcome::Ticked(pushed) = store.schedule_tick(&ask).await? else {
                 continue;
@@ -178,8 +172,8 @@ impl Schedule {
         check::name("schedule", &self.name)?;
         let queue = self.queue.clone().unwrap_or_else(|| self.name.clone());
         check::queue(&queue)?;
-        let item = self.item.clone()?;
-        check::item(&item.new, self.turno.settings().max_payload)?;
+        let item = self.item.clone();
+        let item = item.into_checked(self.turno.settings().max_payload)?;
         let cron = CronParser::builder()
             .seconds(Seconds::Optional)
             .build()
@@ -219,7 +213,7 @@ struct Plan {
     cron: Cron,
     zone: TimeZone,
     queue: String,
-    item: Item,
+    item: NewItem,
 }
 
 impl Plan {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::check::{MAX_CLAIM_BYTES, MAX_PAYLOAD_BYTES, MAX_TTL};
 use crate::once::AnswerKeys;
 use crate::store::{Batching, Roles};
@@ -17,11 +19,26 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Retry policy for a busy lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Retry {
     /// Number of attempts, including the first one. Default: 1.
     pub max: u32,
     /// Pause between two attempts.
     pub delay: Duration,
+}
+
+impl Retry {
+    /// Creates a retry policy: `max` attempts in all, with a pause of `delay` between two of them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let retry = turno::Retry::new(3, Duration::from_millis(100));
+    /// assert_eq!(retry.max, 3);
+    /// ```
+    pub fn new(max: u32, delay: Duration) -> Self {
+        Retry { max, delay }
+    }
 }
 
 impl Default for Retry {
@@ -35,6 +52,7 @@ impl Default for Retry {
 
 /// Whether connecting migrates the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Migrate {
     /// Migrates a missing or older schema. This is the default.
     #[default]
@@ -45,8 +63,36 @@ pub enum Migrate {
     Unchecked,
 }
 
+/// Options of one call that writes.
+///
+/// ```
+/// let options = turno::CallOptions::default().request(uuid::Uuid::now_v7());
+/// assert!(options.request.is_some());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct CallOptions {
+    /// Request id of the call. A call that is repeated with the same id, because its response was lost, changes nothing and
+    /// returns the first result. Use a new id for each call. Default: a new UUIDv7.
+    pub request: Option<Uuid>,
+}
+
+impl CallOptions {
+    /// Sets the [request id](CallOptions#structfield.request), or removes it.
+    #[must_use = "these are other options"]
+    pub fn request(mut self, request: impl Into<Option<Uuid>>) -> Self {
+        self.request = request.into();
+        self
+    }
+
+    pub(crate) fn request_id(self) -> Uuid {
+        self.request.unwrap_or_else(Uuid::now_v7)
+    }
+}
+
 /// Defaults and limits of every call.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Settings {
     /// TTL of a lease if the call gives none.
     pub ttl: Duration,

@@ -13,18 +13,17 @@ use crate::inbox::Inbox;
 use crate::lock::{Lock, LockSet};
 use crate::once::AnswerKeys;
 use crate::outbox::Outbox;
-use crate::patience;
 use crate::schedule::Schedule;
 use crate::settings::{Migrate, Retry, Settings};
 use crate::store::*;
-use crate::tx::CallerTx;
+use crate::tx::Transaction;
 
-/// A connection to a store, and the defaults of what is done with it. Cheap to clone.
+/// A connection to a store, with the default settings of its calls. Cheap to clone.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
 /// let turno = turno::Turno::connect("sqlite::memory:").await?;
-/// let lease = turno.lock("PRESTAMO/123").acquire().await?.acquired().expect("nobody has it");
+/// let lease = turno.lock("PRESTAMO/123").acquire().await?.acquired().expect("it is free");
 /// assert!(turno.lock("PRESTAMO/123").acquire().await?.is_busy());
 /// lease.release().await?;
 /// # Ok(()) }
@@ -40,35 +39,32 @@ struct Inner {
     settings: Settings,
     host: Option<String>,
     pid: Option<i32>,
-    /// What is done behind callers' backs: waiters that sign out, dropped leases that are given back.
-    behind: TaskTracker,
+    /// Background tasks, such as the release of a dropped lease.
+    background: TaskTracker,
 }
 
-/// How long closing waits for what is being done behind callers' backs.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long [`Turno::close`] waits for background tasks.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The least that [`Settings::idle_poll_max`] is.
 const MIN_IDLE_POLL: Duration = Duration::from_millis(10);
-/// A sweeper that found nothing pauses so many times as long.
-const IDLE_SWEEP: u32 = 3;
 
 impl Turno {
     /// Connects to `sqlite:FILE`, `sqlite::memory:` or `postgres://…`, with the default settings.
     ///
     /// # Errors
-    /// If the URL is of no known store, the store cannot be reached, or its schema is newer than this
-    /// program.
+    /// Returns an error if the URL is invalid, the store is unavailable, or its schema is newer than this program.
     pub async fn connect(url: &str) -> Result<Self> {
         Turno::builder().connect(url).await
     }
 
-    /// Connects with other settings.
+    /// Creates a builder, to connect with other settings.
     pub fn builder() -> Builder {
         Builder {
             settings: Settings::default(),
         }
     }
 
-    /// Uses a store that is open already: one of your own, perhaps.
+    /// Uses a store that is already open, such as an implementation of [`Store`] of your own.
     pub fn with_store(store: Arc<dyn Store>, settings: Settings) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
             .ok()
@@ -86,17 +82,17 @@ impl Turno {
                 settings,
                 host,
                 pid,
-                behind: TaskTracker::new(),
+                background: TaskTracker::new(),
             }),
         }
     }
 
-    /// A lock on one resource, to be taken with [`Lock::acquire`] or [`Lock::run`].
+    /// Returns the handle of a lock: [`Lock::acquire`], [`Lock::run`], [`Lock::status`].
     pub fn lock(&self, resource: impl Into<String>) -> Lock {
         Lock::new(self.clone(), resource.into())
     }
 
-    /// Locks on several resources, taken all or none.
+    /// Returns the handle of several locks that are acquired together, all or none.
     pub fn locks<R: Into<String>>(&self, resources: impl IntoIterator<Item = R>) -> LockSet {
         LockSet::new(
             self.clone(),
@@ -104,18 +100,18 @@ impl Turno {
         )
     }
 
-    /// A queue of work, to push to and to work on.
+    /// Returns the handle of a queue: [`Inbox::push`], [`Inbox::worker`].
     pub fn inbox(&self, queue: impl Into<String>) -> Inbox {
         Inbox::new(self.clone(), queue.into())
     }
 
-    /// The outbox: events that are published if and only if their transaction commits.
+    /// Returns the handle of the outbox: [`Outbox::emit_in`], [`Outbox::relay`].
     pub fn outbox(&self) -> Outbox {
         Outbox::new(self.clone())
     }
 
-    /// In a consumer's own transaction: true if this consumer sees the event for the first time. The event is remembered
-    /// if the transaction commits; handle it only if the answer is true.
+    /// Marks an event as processed by a consumer, in the consumer's own [transaction](crate::tx). Returns true the first time:
+    /// only then must the consumer handle the event. If the transaction rolls back, the mark is gone too.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -126,28 +122,34 @@ impl Turno {
     /// let event = uuid::Uuid::now_v7(); // the message id of what was delivered
     /// for first in [true, false] {
     ///     let mut tx = yours.transaction()?;
-    ///     assert_eq!(turno.seen(&mut tx, "billing", event).await?, first);
+    ///     assert_eq!(turno.mark_processed(&mut tx, "billing", event).await?, first);
     ///     tx.commit()?;
     /// }
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// If the consumer's name is out of rule, or the database refuses: roll back.
-    pub async fn seen(&self, tx: &mut impl CallerTx, consumer: &str, event: Uuid) -> Result<bool> {
+    /// Returns an error if the consumer's name is invalid, or the database fails: the caller must roll back.
+    pub async fn mark_processed(
+        &self,
+        tx: &mut impl Transaction,
+        consumer: &str,
+        event: Uuid,
+    ) -> Result<bool> {
         check::name("consumer", consumer)?;
-        tx.seen(consumer, event).await
+        tx.mark_processed(consumer, event).await
     }
 
-    /// A schedule: pushes an item at every tick of a cron pattern, once for all instances.
+    /// Creates a schedule, which pushes an item at each tick of a cron pattern, once for all instances. See
+    /// [`schedule`](crate::schedule).
     pub fn schedule(&self, name: impl Into<String>, cron: impl Into<String>) -> Schedule {
         Schedule::new(self.clone(), name.into(), cron.into())
     }
 
-    /// How many items are in which state, for all queues whose names begin with a prefix.
+    /// Returns the number of items per state, for all queues whose names begin with a prefix.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn inbox_stats(&self, prefix: &str) -> Result<Vec<QueueStats>> {
         let ask = InboxStats {
             queue: None,
@@ -177,40 +179,31 @@ impl Turno {
         self.store().adopt_undo(table).await
     }
 
-    /// Who works on items, as people see it, when nobody says.
+    /// The default name of a worker: host and process.
     pub(crate) fn worker_name(&self) -> String {
         let host = self.inner.host.as_deref().unwrap_or("unknown host");
         format!("{host}/{}", std::process::id())
     }
 
-    /// Who holds a resource.
+    /// Returns one page of the locks that are held and begin with a prefix, in the order of their names.
     ///
     /// # Errors
-    /// If the name is out of rule or the store does not answer.
-    pub async fn lock_status(&self, resource: &str) -> Result<LockStatus> {
-        check::name("resource", resource)?;
-        self.store().lock_status(resource).await
-    }
-
-    /// One page of the locks that are held now and begin with a prefix, in order of their names.
-    ///
-    /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn lock_list(&self, mut ask: LockList) -> Result<Vec<LockHolder>> {
         ask.limit = ask.limit.clamp(1, check::MAX_PAGE);
         self.store().lock_list(&ask).await
     }
 
-    /// One page of the audit trail of locks, newest first; the first page begins with what is held now.
+    /// Returns one page of the history of locks, newest first. The first page begins with the current holders.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn lock_history(&self, ask: LockHistory) -> Result<Vec<HistoryEntry>> {
         self.history(ask.into()).await
     }
 
-    /// One page of the audit trail, newest first: what became of locks, beginning with those that are held now, and what
-    /// people did by hand to queues, events and once keys.
+    /// Returns one page of the history, newest first: the leases of locks, beginning with the current holders, and the operator
+    /// actions on queues, events and once keys.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -219,21 +212,21 @@ impl Turno {
     ///
     /// let turno = Turno::connect("sqlite::memory:").await?;
     /// turno.once("pago/77").run(async || Ok::<_, turno::Error>(7)).await?;
-    /// turno.once_forget("pago/77").await?;
+    /// turno.once("pago/77").forget().await?;
     /// let entries = turno.history(History::default()).await?;
     /// assert_eq!((entries[0].part, entries[0].event), (Part::Once, HistoryEvent::Forgotten));
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// If the name is out of rule, or the store does not answer.
+    /// Returns an error if the name is invalid, or the store is unavailable.
     pub async fn history(&self, mut ask: History) -> Result<Vec<HistoryEntry>> {
         ask.limit = ask.limit.clamp(1, check::MAX_PAGE);
         check::optional_name("resource", ask.resource.as_deref())?;
         let mut entries = Vec::new();
         if ask.before.is_none() && ask.part.is_none_or(|part| part == Part::Lock) {
             let held = match &ask.resource {
-                Some(resource) => self.lock_status(resource).await?.holders,
+                Some(resource) => self.store().lock_status(resource).await?.holders,
                 None => {
                     let list = LockList {
                         prefix: ask.prefix.clone(),
@@ -250,107 +243,18 @@ impl Turno {
         Ok(entries)
     }
 
-    /// Forces a lock open: names the token that is broken, and why. For a person, not for a program.
+    /// Sweeps once: records expired leases, and deletes what is older than its retention. Only the size of the tables depends
+    /// on it. [`Turno::sweeper`] sweeps regularly.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// assert!(turno.sweep(&turno::lock::Sweep::default()).await?.is_empty());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// If the name or the reason is out of rule, or the store does not answer.
-    pub async fn lock_break(
-        &self,
-        resource: &str,
-        token: Token,
-        reason: &str,
-    ) -> Result<BreakOutcome> {
-        self.lock_break_as(resource, token, reason, self.settings().user.as_deref())
-            .await
-    }
-
-    /// [`Turno::lock_break`] in somebody's name.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn lock_break_as(
-        &self,
-        resource: &str,
-        token: Token,
-        reason: &str,
-        user: Option<&str>,
-    ) -> Result<BreakOutcome> {
-        self.lock_break_with(&LockBreak {
-            resource: resource.to_owned(),
-            token,
-            reason: reason.to_owned(),
-            user: user.map(str::to_owned),
-            request: Uuid::now_v7(),
-        })
-        .await
-    }
-
-    /// [`Turno::lock_break`] with a request of the caller's own: sent again with the same, it changes nothing and is
-    /// answered as the first time.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn lock_break_with(&self, ask: &LockBreak) -> Result<BreakOutcome> {
-        check::name("resource", &ask.resource)?;
-        check::text("reason", &ask.reason, check::TEXT_BYTES)?;
-        check::optional_name("user", ask.user.as_deref())?;
-        let outcome = self.store().lock_break(ask).await?;
-        self.store().wakers().wake(&ask.resource);
-        Ok(outcome)
-    }
-
-    /// Lengthens a lease that is known by its resource and token only.
-    ///
-    /// # Errors
-    /// If the time to live is out of rule or the store does not answer.
-    pub async fn lock_renew(
-        &self,
-        resource: &str,
-        token: Token,
-        ttl: Duration,
-    ) -> Result<RenewOutcome> {
-        check::name("resource", resource)?;
-        check::ttl(ttl, self.settings().max_ttl)?;
-        self.store()
-            .lock_renew(&LockRenew {
-                resource: resource.to_owned(),
-                token,
-                ttl,
-            })
-            .await
-    }
-
-    /// Gives back one hold of a lease that is known by its resource and token only.
-    ///
-    /// # Errors
-    /// If the name is out of rule or the store does not answer.
-    pub async fn lock_release(&self, resource: &str, token: Token) -> Result<ReleaseOutcome> {
-        self.lock_release_with(&LockRelease {
-            resource: resource.to_owned(),
-            token,
-            hold: None,
-            request: Uuid::now_v7(),
-        })
-        .await
-    }
-
-    /// [`Turno::lock_release`] of a certain hold, or with a request of the caller's own: sent again with the same, it
-    /// gives back nothing more and is answered as the first time.
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn lock_release_with(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
-        check::name("resource", &ask.resource)?;
-        let outcome = self.store().lock_release(ask).await?;
-        self.store().wakers().wake(&ask.resource);
-        Ok(outcome)
-    }
-
-    /// Tidies up until there is nothing left to do: expired holdings are closed and recorded; resources long
-    /// unused, old history and old records of completed items are forgotten. Nothing depends on it but the size of the tables.
-    ///
-    /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn sweep(&self, ask: &Sweep) -> Result<Swept> {
         let mut all = Swept::default();
         loop {
@@ -362,65 +266,17 @@ impl Turno {
         }
     }
 
-    /// Sweeps every `interval`, jittered, until the future is dropped; after a sweep that found nothing the next pause is three
-    /// times as long, within [`Settings::idle_poll_max`]. Several instances may do so.
-    pub async fn sweep_every(&self, interval: Duration, ask: &Sweep) -> std::convert::Infallible {
-        self.sweep_telling(interval, ask, drop).await
-    }
-
-    /// [`Turno::sweep_every`] that tells after each sweep what it did, also if that was nothing.
-    pub async fn sweep_telling(
-        &self,
-        interval: Duration,
-        ask: &Sweep,
-        mut tell: impl FnMut(Swept),
-    ) -> std::convert::Infallible {
-        let mut refused = None;
-        let when_idle = (interval * IDLE_SWEEP)
-            .min(self.settings().idle_poll_max)
-            .max(interval);
-        let mut pause = interval;
-        loop {
-            tokio::time::sleep(patience::jittered(pause)).await;
-            match self.sweep(ask).await {
-                Ok(swept) => {
-                    refused = None;
-                    pause = if swept.is_empty() {
-                        when_idle
-                    } else {
-                        interval
-                    };
-                    if !swept.is_empty() {
-                        tracing::info!(?swept, "swept");
-                    }
-                    tell(swept);
-                }
-                // A role without the right to sweep does not get it by asking: one warning is enough.
-                Err(error) if error.is_refused() => {
-                    let said = error.to_string();
-                    if refused.as_ref() == Some(&said) {
-                        tracing::debug!(%error, "the sweep is still refused");
-                    } else {
-                        tracing::warn!(%error, "the sweep is refused; it is tried again without further warnings");
-                        refused = Some(said);
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "the sweep failed; it is tried again later"),
-            }
-        }
-    }
-
-    /// The store underneath.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
 
-    /// The settings that were given.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
     }
 
-    /// Who this process is, before a call says more.
+    /// The default attribution of a lock: this process.
     pub(crate) fn attribution(&self) -> Attribution {
         let settings = self.settings();
         Attribution {
@@ -432,19 +288,19 @@ impl Turno {
         }
     }
 
-    /// Does something behind the caller's back; [`Turno::close`] waits for it. Outside a runtime nothing
-    /// is done: whatever it was ends by itself in time.
-    pub(crate) fn behind(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Spawns a background task. [`Turno::close`] waits for it. Outside a runtime nothing is spawned: the task's lease or
+    /// claim then expires.
+    pub(crate) fn spawn_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            self.inner.behind.spawn_on(work, &runtime);
+            self.inner.background.spawn_on(work, &runtime);
         }
     }
 
-    /// Ends background work and closes the connections.
+    /// Waits up to two seconds for background tasks, then closes Turno's connections.
     pub async fn close(&self) {
-        self.inner.behind.close();
+        self.inner.background.close();
         // What does not end in time lapses by itself.
-        let _ = tokio::time::timeout(CLOSE_PATIENCE, self.inner.behind.wait()).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.inner.background.wait()).await;
         self.store().close().await;
     }
 }
@@ -469,7 +325,17 @@ fn held_now(holder: LockHolder) -> HistoryEntry {
     }
 }
 
-/// Settings on their way to a [`Turno`].
+/// Builder of a [`Turno`]: settings, then [`connect`](Builder::connect) or [`from_pool`](Builder::from_pool).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+/// use std::time::Duration;
+/// use turno::Turno;
+///
+/// let turno = Turno::builder().ttl(Duration::from_secs(60)).service("billing").connect("sqlite::memory:").await?;
+/// assert_eq!(turno.settings().ttl, Duration::from_secs(60));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before connect"]
 pub struct Builder {
@@ -477,49 +343,49 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// All settings at once.
+    /// Replaces all settings.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// The time to live of a lease that names none; 30 seconds otherwise.
+    /// Sets the TTL of leases without one. Default: 30 seconds.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.settings.ttl = ttl;
         self
     }
 
-    /// The longest time to live that is accepted; 24 hours otherwise.
+    /// Sets the longest TTL that is accepted. Default: 24 hours.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.settings.max_ttl = max_ttl;
         self
     }
 
-    /// How a busy lock is tried again; once, otherwise.
+    /// Sets the retry policy for a busy lock. Default: one attempt.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.settings.retry = retry;
         self
     }
 
-    /// The application, when a call names none.
+    /// Sets the application, for calls that name none. Default: none.
     pub fn service(mut self, service: impl Into<String>) -> Self {
         self.settings.service = Some(service.into());
         self
     }
 
-    /// The person, when a call names none.
+    /// Sets the user, for calls that name none. Default: none.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.settings.user = Some(user.into());
         self
     }
 
-    /// Connections to the store, where it has many.
+    /// Sets the maximum number of connections to a PostgreSQL server. Default: 16.
     pub fn connections(mut self, connections: usize) -> Self {
         self.settings.connections = connections;
         self
     }
 
-    /// The age after which a connection is not used again; half an hour otherwise.
+    /// Sets the age after which a connection is replaced. Default: 30 minutes.
     pub fn connection_max_age(mut self, connection_max_age: Duration) -> Self {
         self.settings.connection_max_age = connection_max_age;
         self
@@ -531,7 +397,7 @@ impl Builder {
         self
     }
 
-    /// The largest payload of an item, in bytes; 1 MiB otherwise.
+    /// Sets the maximum size of a payload, in bytes. Default: 1 MiB.
     pub fn max_payload(mut self, max_payload: usize) -> Self {
         self.settings.max_payload = max_payload;
         self
@@ -543,26 +409,26 @@ impl Builder {
         self
     }
 
-    /// The longest time for which an idle worker, relay, sweeper or waiter asks the store nothing; a quarter of an hour
-    /// otherwise ([`Settings::idle_poll_max`]).
+    /// Sets the longest pause between two polls of an idle worker, relay, sweeper or waiter
+    /// ([`Settings::idle_poll_max`]). Default: 15 minutes.
     pub fn idle_poll_max(mut self, idle_poll_max: Duration) -> Self {
         self.settings.idle_poll_max = idle_poll_max;
         self
     }
 
-    /// With which keys stored answers are sealed; they are stored as they are, otherwise.
+    /// Sets the keys with which stored answers are encrypted. Default: they are stored in plain text.
     pub fn answer_keys(mut self, keys: AnswerKeys) -> Self {
         self.settings.answer_keys = Some(keys);
         self
     }
 
-    /// Whether calls that arrive together go to the store together; they do, otherwise. For measuring.
+    /// Sets whether concurrent calls are batched. Default: they are. For measurements.
     pub fn gather(mut self, gather: Batching) -> Self {
         self.settings.gather = gather;
         self
     }
 
-    /// Whether connecting brings the schema up to date; it does, otherwise.
+    /// Sets whether connecting migrates the schema. Default: [`Migrate::Auto`].
     pub fn migrate(mut self, migrate: Migrate) -> Self {
         self.settings.migrate = migrate;
         self
@@ -574,12 +440,21 @@ impl Builder {
         self
     }
 
-    /// Opens the store.
+    /// Connects to `sqlite:FILE`, `sqlite::memory:` or `postgres://…`.
     ///
     /// # Errors
     /// As [`Turno::connect`].
     pub async fn connect(self, url: &str) -> Result<Turno> {
         let store = open(url, &self.settings).await?;
+        self.open(store).await
+    }
+
+    pub(crate) fn given_settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Migrates or checks a store, as the settings say.
+    pub(crate) async fn open(self, store: Arc<dyn Store>) -> Result<Turno> {
         match self.settings.migrate {
             Migrate::Auto => {
                 let migrated = store.migrate_with(&self.settings.roles.into()).await?;
@@ -598,7 +473,7 @@ impl Builder {
     }
 }
 
-async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
+pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
     let scheme = url.split(':').next().unwrap_or_default();
     match scheme {
         #[cfg(feature = "sqlite")]

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use turno::access::{AccessNew, Role};
 use turno::history::{History, HistoryEvent};
-use turno::once::OnceResolve;
 use turno::store::{SCHEMA_VERSION, postgres, sqlite};
 use turno::{Migrate, Turno};
 use turno_testkit::conformance::TestStore;
@@ -313,7 +312,7 @@ const BEFORE_POSTGRES: &str = "\
       returns bigint language sql as 'select 0::bigint'; \
     create function turno.outbox_discard(ids uuid[], \"by\" text default current_user) \
       returns bigint language sql as 'select 0::bigint'; \
-    create function turno.once_forget(key text) returns boolean language sql as 'select false'; \
+    create function turno.once(key text).forget() returns boolean language sql as 'select false'; \
     delete from turno.migration where version > 6; \
     alter table turno.migration drop column oldest_program; drop function turno.schema_oldest_program";
 
@@ -401,7 +400,7 @@ async fn an_older_version_is_brought_up_to_date() {
         assert_eq!(turno.history(History::default()).await.unwrap(), history);
         match running {
             Some(running) => assert!(running.forgets("k").await),
-            None => assert!(turno.once_forget("k").await.unwrap()),
+            None => assert!(turno.once("k").forget().await.unwrap()),
         }
         let entries = turno.store().history(&History::default()).await.unwrap();
         assert_eq!(entries.len(), 2, "{entries:?}");
@@ -439,7 +438,7 @@ async fn a_role_with_few_rights_is_enough() {
             .unwrap();
         let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
         lease.renew().await.unwrap();
-        assert_eq!(turno.lock_status("r").await.unwrap().holders.len(), 1);
+        assert_eq!(turno.lock("r").status().await.unwrap().holders.len(), 1);
         lease.release().await.unwrap();
         let shared = turno
             .lock("s")
@@ -449,7 +448,7 @@ async fn a_role_with_few_rights_is_enough() {
             .unwrap()
             .acquired()
             .unwrap();
-        let refused = turno.lock_break("s", shared.token(), "why").await;
+        let refused = turno.lock("s").force_break(shared.token(), "why").await;
         needs_operator(&refused.unwrap_err());
         turno
             .locks(["a", "b"])
@@ -463,14 +462,11 @@ async fn a_role_with_few_rights_is_enough() {
             .unwrap();
         let once = turno.once("k").wait(std::time::Duration::from_millis(1));
         assert_eq!(once.run(async || Ok::<_, String>(7)).await.unwrap(), 7);
-        assert!(turno.once_status("k").await.unwrap().is_some());
+        assert!(turno.once("k").status().await.unwrap().is_some());
         turno.once_list(Default::default()).await.unwrap();
-        needs_operator(&turno.once_forget("k").await.unwrap_err());
-        let resolve = OnceResolve {
-            key: "k".into(),
-            ..OnceResolve::default()
-        };
-        needs_operator(&turno.once_resolve(&resolve).await.unwrap_err());
+        needs_operator(&turno.once("k").forget().await.unwrap_err());
+        let resolved = turno.once("k").resolve(None).await;
+        needs_operator(&resolved.unwrap_err());
         assert!(!turno.history(History::default()).await.unwrap().is_empty());
         needs_operator(&turno.sweep(&Default::default()).await.unwrap_err());
         shared.release().await.unwrap();
@@ -479,11 +475,12 @@ async fn a_role_with_few_rights_is_enough() {
     let lease = operator.lock("r").acquire().await.unwrap();
     let lease = lease.acquired().unwrap();
     operator
-        .lock_break("r", lease.token(), "why")
+        .lock("r")
+        .force_break(lease.token(), "why")
         .await
         .unwrap();
     lease.detach();
-    assert!(operator.once_forget("k").await.unwrap());
+    assert!(operator.once("k").forget().await.unwrap());
     operator.sweep(&Default::default()).await.unwrap();
     let admin = bed.postgres_connection_as("postgres").await;
     admin

@@ -1,7 +1,7 @@
 //! `ConcurrencyService`: the document's high-level API, over Turno's lock.
 //!
 //! Turno replaces the layers below it: `LockManagerService.acquireLock` and `releaseLock` are `Lock::acquire` and
-//! `Lease::release`, `cleanupExpiredLocks` is `Turno::sweep_every`, and the row of `TB_NSAR_BLOQUEO_DISTRIBUIDO` is the row of
+//! `Lease::release`, `cleanupExpiredLocks` is `Turno::sweeper`, and the row of `TB_NSAR_BLOQUEO_DISTRIBUIDO` is the row of
 //! Turno's lock.
 
 use anyhow::{Result, anyhow};
@@ -48,7 +48,7 @@ impl ConcurrencyService {
     /// # Errors
     /// Returns an error if the store is unavailable.
     pub async fn is_resource_locked(&self, resource_id: &str) -> Result<bool> {
-        let status = self.turno.lock_status(resource_id).await?;
+        let status = self.turno.lock(resource_id).status().await?;
         Ok(!status.holders.is_empty())
     }
 }

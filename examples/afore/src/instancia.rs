@@ -7,7 +7,6 @@ use jiff::civil::Date;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use turno::lock::Sweep;
 use turno::sink::{SinkOptions, from_url};
 use turno::{Retry, Turno};
 
@@ -44,10 +43,10 @@ pub struct Opciones {
 pub async fn conectar(store: &str, configuracion: &Configuracion) -> Result<Turno> {
     let turno = Turno::builder()
         .ttl(configuracion.lock_timeout)
-        .retry(Retry {
-            max: configuracion.lock_retry_max,
-            delay: configuracion.lock_retry_delay,
-        })
+        .retry(Retry::new(
+            configuracion.lock_retry_max,
+            configuracion.lock_retry_delay,
+        ))
         .service(&configuracion.service_name)
         .user(&configuracion.user_default)
         .connect(store);
@@ -113,14 +112,15 @@ async fn relevar(
     configuracion: Configuracion,
     stop: CancellationToken,
 ) -> Result<()> {
-    let opciones = SinkOptions {
-        // In the demonstration, the AFORE runs on this machine.
-        allow_private: true,
-        source: Some(configuracion.service_name),
-        ..SinkOptions::default()
-    };
+    let mut opciones = SinkOptions::default();
+    // In the demonstration, the AFORE runs on this machine.
+    opciones.allow_private = true;
+    opciones.source = Some(configuracion.service_name);
     let relevo = turno.outbox().relay(from_url(&avisos, &opciones)?);
-    let hecho = relevo.lease(configuracion.lock_timeout).run(stop).await?;
+    let hecho = relevo
+        .lease(configuracion.lock_timeout)
+        .run(stop.cancelled_owned())
+        .await?;
     tracing::info!(?hecho, "notificaciones");
     Ok(())
 }
@@ -130,9 +130,6 @@ async fn limpiar(turno: Turno, configuracion: Configuracion, stop: CancellationT
     let Some(cada) = configuracion.lock_cleanup else {
         return;
     };
-    let todo = Sweep::default();
-    tokio::select! {
-        () = stop.cancelled() => {}
-        _ = turno.sweep_every(cada, &todo) => {}
-    }
+    let sweeper = turno.sweeper().every(cada);
+    sweeper.run(stop.cancelled_owned()).await;
 }

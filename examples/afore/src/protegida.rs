@@ -13,7 +13,7 @@ use axum::{Extension, Json, Router, middleware};
 use turno::Turno;
 use turno::once::http::{Attempt, Fate, InFlight, KeyFrom, OnceLayer, Policy, Template, Unknown};
 use turno::outbox::Event;
-use turno::tx::CallerTx;
+use turno::tx::Transaction;
 
 use crate::base::Tx;
 use crate::contrato::{
@@ -96,7 +96,7 @@ impl Protegida {
         let salida = self.servicio.validar(entrada).await;
         let respuesta = respuesta(&salida)?;
         let aviso = Event::from_json(NOTIFICAR, notificaciones::texto(entrada, &salida)?)
-            .key(&entrada.nss)
+            .ordering_key(&entrada.nss)
             .correlation_id(intento.key());
 
         let mut tx = self.servicio.base.begin().await?;
@@ -119,12 +119,12 @@ impl Protegida {
     /// Stores the notification and ends the request, in the transaction of the certification.
     async fn terminar(
         &self,
-        tx: &mut impl CallerTx,
+        tx: &mut impl Transaction,
         aviso: &Event,
         intento: &Attempt,
         respuesta: &Response<Bytes>,
     ) -> turno::Result<()> {
-        self.turno.outbox().emit(tx, aviso).await?;
+        self.turno.outbox().emit_in(tx, aviso).await?;
         // Last step: it fails if another run has taken over.
         intento.complete_in(tx, respuesta).await
     }

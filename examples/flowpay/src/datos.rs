@@ -15,7 +15,6 @@ use sqlx::{Postgres, Sqlite, Transaction};
 use turno::Turno;
 use turno::lock::LeaseId;
 use turno::store::postgres::Target;
-use turno::tx::CallerTx;
 
 pub use self::escritura::NuevaCuota;
 use crate::fallo::Fallo;
@@ -135,7 +134,7 @@ impl Tx {
     /// under a lock end here.
     pub async fn confirmar(mut self, idlock: Option<&LeaseId>) -> Result<(), Fallo> {
         if let Some(idlock) = idlock {
-            en!(&mut self, db => db.lock_guard(&idlock.resource, idlock.token).await)?;
+            en!(&mut self, db => turno::lock::guard(db, idlock).await)?;
         }
         match self {
             Tx::Sqlite(tx) => tx.commit().await?,

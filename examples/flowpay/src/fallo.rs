@@ -76,6 +76,7 @@ impl From<RunError<Fallo>> for Fallo {
             RunError::Lost(_) => Fallo::lock_perdido(),
             RunError::Store(error) => error.into(),
             RunError::Work(fallo) => fallo,
+            other => Fallo::Interno(anyhow::anyhow!("{other}")),
         }
     }
 }

@@ -72,7 +72,7 @@ impl Locks {
         idlock: &LeaseId,
         idusuario: Option<i64>,
     ) -> Result<bool, Fallo> {
-        let holders = self.turno.lock_status(&idlock.resource).await?.holders;
+        let holders = self.turno.lock(&idlock.resource).status().await?.holders;
         let ajeno = |holder: &LockHolder| {
             holder.token == idlock.token && usuario(&holder.attribution.user) != idusuario
         };
@@ -84,7 +84,8 @@ impl Locks {
         }
         let outcome = self
             .turno
-            .lock_release(&idlock.resource, idlock.token)
+            .lock(&idlock.resource)
+            .release(idlock.token)
             .await?;
         Ok(matches!(outcome, ReleaseOutcome::Released { .. }))
     }
@@ -115,7 +116,7 @@ impl Locks {
 
     /// Returns whether a resource is locked, by which holder, and until when.
     pub async fn verificar_lock(&self, recurso: Recurso) -> Result<EstadoLock, Fallo> {
-        let status = self.turno.lock_status(&recurso.to_string()).await?;
+        let status = self.turno.lock(&recurso.to_string()).status().await?;
         Ok(match status.holders.first() {
             None => EstadoLock::default(),
             Some(holder) => EstadoLock {

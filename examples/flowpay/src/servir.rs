@@ -10,7 +10,6 @@ use axum::{Json, Router};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use turno::Turno;
-use turno::lock::Sweep;
 
 use crate::ServirArgs;
 use crate::cita::Cita;
@@ -63,7 +62,11 @@ pub async fn servir(store: &str, args: ServirArgs) -> Result<()> {
     // The document's cron job. It is only a cleanup: an expired lock does not block other callers, swept or not.
     let barrido = turno.clone();
     let barrer = tokio::spawn(async move {
-        barrido.sweep_every(limpieza, &Sweep::default()).await;
+        barrido
+            .sweeper()
+            .every(limpieza)
+            .run(std::future::pending())
+            .await;
     });
     axum::serve(escucha, rutas)
         .with_graceful_shutdown(fin())

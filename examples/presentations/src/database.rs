@@ -117,7 +117,7 @@ impl Database {
                     .await?;
                 if let Some(inbox) = inbox {
                     // The unique key: a presentation that is received twice is pushed once.
-                    let item = Item::new(&Presentation { id: *id })?.key(id.to_string());
+                    let item = Item::new(&Presentation { id: *id }).unique_key(id.to_string());
                     inbox.push_many_in(&mut *tx, [item]).await?;
                 }
             }

@@ -76,7 +76,7 @@ pub async fn work(
     turno: &Turno,
     lease: Duration,
     retry_in: Duration,
-    shutdown: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
     let handler = move |job: Job<Presentation>| {
         let use_case = use_case.clone();

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use turno::Turno;
 use turno::sink::{Fate, Outgoing, Sink};
-use turno::tx::CallerTx;
+use turno::tx::Transaction;
 use uuid::Uuid;
 
 use crate::publisher::RabbitMqPublisher;
@@ -27,10 +27,14 @@ pub(crate) enum Announcer {
 
 impl Announcer {
     /// Called in the transaction of the ticket.
-    pub(crate) async fn within(&self, tx: &mut impl CallerTx, event: &TicketEvent) -> Result<()> {
+    pub(crate) async fn within(
+        &self,
+        tx: &mut impl Transaction,
+        event: &TicketEvent,
+    ) -> Result<()> {
         match self {
             Announcer::Outbox(turno) => {
-                turno.outbox().emit(tx, &event.to_outbox()).await?;
+                turno.outbox().emit_in(tx, event.to_outbox()).await?;
             }
             Announcer::Usual(SinOutbox::AntesDelCommit, publisher) => {
                 publish(publisher, event).await?;

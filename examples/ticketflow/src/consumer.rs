@@ -57,7 +57,7 @@ impl Consumer {
         let this = Arc::new(self);
         // `topology` has declared the queue, with its dead-letter exchange.
         let consumer = RabbitConsumer::new(&settings.rabbitmq.url(), settings.rabbitmq.queue())?
-            .declare(false)
+            .no_declare()
             .max_deliveries(MAX_DELIVERIES);
         let handler = move |event: Delivered| {
             let this = this.clone();
@@ -69,7 +69,7 @@ impl Consumer {
                 })
             }
         };
-        consumer.run(stop, handler).await?;
+        consumer.run(stop.cancelled_owned(), handler).await?;
         Ok(())
     }
 
@@ -79,7 +79,10 @@ impl Consumer {
             serde_json::from_str(&event.payload).context("it does not tell of a ticket")?;
         with_tx!(&self.db, |tx| {
             if self.idempotency == Idempotency::Seen
-                && !self.turno.seen(&mut *tx, CONSUMER, event.id).await?
+                && !self
+                    .turno
+                    .mark_processed(&mut *tx, CONSUMER, event.id)
+                    .await?
             {
                 self.counts.duplicates.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!("Mensaje {} ya fue procesado (idempotencia).", event.id);

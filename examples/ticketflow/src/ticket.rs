@@ -83,7 +83,7 @@ impl TicketEvent {
     /// Returns the event for the outbox. Its ordering key is the ticket, so events of one ticket are published in order.
     pub(crate) fn to_outbox(&self) -> Event {
         Event::new(self.kind, &self.payload)
-            .key(self.ticket)
+            .ordering_key(self.ticket)
             .correlation_id(&self.correlation_id)
     }
 }

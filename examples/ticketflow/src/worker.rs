@@ -37,5 +37,5 @@ pub(crate) async fn run(
         .max_attempts(MAX_ATTEMPTS)
         .backoff(pause, LONGEST_PAUSE)
         .name(format!("worker {}", std::process::id()));
-    Ok(relay.run(stop).await?)
+    Ok(relay.run(stop.cancelled_owned()).await?)
 }

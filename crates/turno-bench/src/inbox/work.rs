@@ -26,13 +26,13 @@ pub async fn push_grouped(inbox: &Inbox, items: usize, groups: usize) -> Result<
     for first in (0..items).step_by(PUSH) {
         let batch = (first..items.min(first + PUSH))
             .map(|n| {
-                let item = Item::new(&payload)?;
-                Ok(match n.checked_rem(groups) {
+                let item = Item::new(&payload);
+                match n.checked_rem(groups) {
                     Some(group) => item.group(group.to_string()),
                     None => item,
-                })
+                }
             })
-            .collect::<turno::Result<Vec<_>>>()?;
+            .collect::<Vec<_>>();
         inbox.push_many(batch).await?;
     }
     Ok(items as f64 / began.elapsed().as_secs_f64())

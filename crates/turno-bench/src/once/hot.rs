@@ -20,7 +20,7 @@ pub async fn run(server: &PostgresServer) -> Result<()> {
     tokio::spawn(connection);
     let claim = turno.once("hot").begin().await?.fresh();
     let claim = claim.expect("nobody has it");
-    let keeper = claim.keep();
+    let keeper = claim.auto_extend();
     let before = transactions(&client).await?;
     let ready = std::sync::Arc::new(Barrier::new(CALLERS + 1));
     let mut callers = Vec::new();

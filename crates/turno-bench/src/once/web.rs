@@ -4,7 +4,6 @@ use axum::Router;
 use axum::routing::post;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::once::http::{OnceLayer, Policy, Routes, Switch};
 use turno_server::gate::{Gate, Options, Upstream};
@@ -60,7 +59,7 @@ pub async fn gate(turno: &Turno, upstream: u16, switch: Switch) -> anyhow::Resul
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let port = listener.local_addr()?.port();
     let task = tokio::spawn(async move {
-        gate.serve(listener, CancellationToken::new()).await;
+        gate.run(listener, std::future::pending()).await;
     });
     Ok(Served { port, task })
 }

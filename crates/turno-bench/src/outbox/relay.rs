@@ -123,12 +123,12 @@ async fn emit(turno: &Turno, events: usize, keys: usize) -> Result<()> {
             .map(|n| {
                 let event = Event::new("TicketCreatedEvent", &payload);
                 match n.checked_rem(keys) {
-                    Some(key) => event.key(key),
+                    Some(key) => event.ordering_key(key),
                     None => event,
                 }
             })
             .collect();
-        turno.outbox().emit_alone(&batch).await?;
+        turno.outbox().emit_many(batch).await?;
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ async fn relay(turno: &Turno, sink: Arc<dyn Sink>, events: usize, how: How) -> R
         .relay(sink.clone())
         .mode(how.mode)
         .batch(how.batch)
-        .run(stop.clone());
+        .run(stop.clone().cancelled_owned());
     let running = tokio::spawn(running);
     sink.done.notified().await;
     stop.cancel();
@@ -220,7 +220,7 @@ pub async fn commit_to_consumer(
     let turno = Turno::connect(&database).await?;
     let stop = CancellationToken::new();
     let sink = Arc::new(RabbitMq::new(url)?.exchange(EXCHANGE));
-    let relay = tokio::spawn(turno.outbox().relay(sink).run(stop.clone()));
+    let relay = tokio::spawn(turno.outbox().relay(sink).run(stop.clone().cancelled_owned()));
     let (mut client, connection) = tokio_postgres::connect(&database, NoTls).await?;
     tokio::spawn(connection);
     let payload = "x".repeat(PAYLOAD_BYTES - 2);
@@ -230,7 +230,7 @@ pub async fn commit_to_consumer(
         tokio::time::sleep(Duration::from_millis(20)).await;
         let mut tx = client.transaction().await?;
         let event = Event::new("TicketCreatedEvent", &payload);
-        turno.outbox().emit(&mut tx, &event).await?;
+        turno.outbox().emit_in(&mut tx, &event).await?;
         tx.commit().await?;
         let committed = Instant::now();
         let delivery = deliveries.next().await.context("the broker went away")??;

@@ -20,7 +20,7 @@ impl AsyncWork<Inbox> for Push {
     async fn once(&self, inbox: &mut Inbox) -> Result<()> {
         let items = (0..BATCH)
             .map(|_| Item::new(&self.payload))
-            .collect::<turno::Result<Vec<_>>>()?;
+            .collect::<Vec<_>>();
         inbox.push_many(items).await?;
         Ok(())
     }
@@ -69,7 +69,7 @@ pub async fn fill(turno: &Turno, queue: &str, items: usize, bytes: usize) -> Res
     for _ in 0..items.div_ceil(5000) {
         let batch = (0..5000)
             .map(|_| Item::new(&payload))
-            .collect::<turno::Result<Vec<_>>>()?;
+            .collect::<Vec<_>>();
         turno.inbox(queue).push_many(batch).await?;
     }
     Ok(())

@@ -11,8 +11,8 @@ use rustix::process::Signal;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use turno::Turno;
 use turno::once::Identities;
-use turno::{Settings, Turno};
 use turno_server::gate::{Counts, Gate, HostHeader, Options, Upstream};
 
 use crate::answer_keys;
@@ -142,11 +142,9 @@ pub(crate) async fn run(context: &Context, args: GateArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let identities = identities(args.secret_file.as_deref())?;
-    let settings = Settings {
-        connections: CONNECTIONS,
-        answer_keys: answer_keys::read(&context.once)?,
-        ..context.settings.clone()
-    };
+    let mut settings = context.settings.clone();
+    settings.connections = CONNECTIONS;
+    settings.answer_keys = answer_keys::read(&context.once)?;
     let counts = context
         .with(settings, async |turno| {
             serve(context, turno, &args, &routes, identities).await
@@ -182,13 +180,15 @@ async fn serve(
     // The admin endpoints report the shutdown until the gate has ended.
     let ended = CancellationToken::new();
     let work = async {
-        let counts = gate.serve(listener, stop.clone()).await;
+        let counts = gate.run(listener, stop.clone().cancelled_owned()).await;
         ended.cancel();
         counts
     };
     let administered = async {
         if let Some(admin) = admin
-            && let Err(error) = gate.serve_admin(admin, stop.clone(), ended.clone()).await
+            && let Err(error) = gate
+                .run_admin(admin, stop.clone(), ended.clone().cancelled_owned())
+                .await
         {
             tracing::error!(%error, "/healthz, /readyz and /metrics are not available");
         }

@@ -143,8 +143,7 @@ fn settings(context: &Context) -> Result<Settings> {
         let detail = "a server encrypts answers with its own keys: give the keys to `turno serve`, not to this command";
         return Err(Usage::new(answer_keys::VARIABLE, detail).into());
     }
-    Ok(Settings {
-        answer_keys,
-        ..context.settings.clone()
-    })
+    let mut settings = context.settings.clone();
+    settings.answer_keys = answer_keys;
+    Ok(settings)
 }

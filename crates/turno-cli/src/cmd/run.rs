@@ -73,7 +73,7 @@ async fn under(
     reach: Reach,
     signals: &mut Signals,
 ) -> Result<ExitCode> {
-    let keeper = lease.keep();
+    let keeper = lease.auto_renew();
     let variables = [
         ("TURNO_RESOURCE", lease.resource().to_owned()),
         ("TURNO_FENCING_TOKEN", lease.token().to_string()),

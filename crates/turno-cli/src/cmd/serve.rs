@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use turno::{Settings, Turno};
+use turno::Turno;
 use turno_server::{CurrentAdmission, Server};
 
 pub(crate) use self::options::ServeArgs;
@@ -21,11 +21,9 @@ use crate::redact;
 use crate::signals::{ENDING, Signals, exit_code};
 
 pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<ExitCode> {
-    let settings = Settings {
-        connections: args.connections(&context.serve),
-        answer_keys: answer_keys::read(&context.once)?,
-        ..context.settings.clone()
-    };
+    let mut settings = context.settings.clone();
+    settings.connections = args.connections(&context.serve);
+    settings.answer_keys = answer_keys::read(&context.once)?;
     context
         .with(settings, async |turno| serve(context, turno, &args).await)
         .await?;
@@ -52,7 +50,7 @@ async fn serve(context: &Context, turno: &Turno, args: &ServeArgs) -> Result<()>
     let scheme = if has_certificate { "https" } else { "http" };
     announce(context, scheme, listener.local_addr()?, admission)?;
     let stop = CancellationToken::new();
-    let mut work = std::pin::pin!(server.serve(listener, stop.clone()));
+    let mut work = std::pin::pin!(server.run(listener, stop.clone().cancelled_owned()));
     loop {
         tokio::select! {
             done = &mut work => return Ok(done?),

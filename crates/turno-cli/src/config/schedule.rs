@@ -35,7 +35,7 @@ impl Schedule {
     pub(crate) fn over(&self, turno: &Turno) -> turno::schedule::Schedule {
         let mut schedule = turno
             .schedule(&self.name.0, &self.cron)
-            .payload(&self.payload.0)
+            .item(&self.payload.0)
             .missed(match self.missed {
                 OnMissed::Skip => Missed::Skip,
                 OnMissed::CatchUp => Missed::CatchUp,

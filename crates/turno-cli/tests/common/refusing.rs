@@ -41,7 +41,7 @@ pub fn refuse(fixture: &Fixture, on_dead: OnDead, many: u64) {
             .name("relay-1")
             .on_dead(on_dead)
             .max_attempts(1);
-        let relaying = tokio::spawn(relay.run(stop.clone()));
+        let relaying = tokio::spawn(relay.run(stop.clone().cancelled_owned()));
         eventually_async(LONG, "the events to die", async || {
             let stats = turno.outbox().stats().await.unwrap();
             (stats.dead + stats.blocked == many).then_some(())

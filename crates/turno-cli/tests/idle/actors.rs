@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use turno::inbox::Job;
 use turno::lock::{Lease, Lock};
 use turno::outbox::Mode;
@@ -96,7 +95,7 @@ pub fn relay(turno: &Turno, mode: Mode, name: &str) -> Done {
         .relay(Arc::new(Teller(tell)))
         .mode(mode)
         .name(name);
-    tokio::spawn(relay.run(CancellationToken::new()));
+    tokio::spawn(relay.run(std::future::pending()));
     Done(done)
 }
 

@@ -117,14 +117,14 @@ async fn who_has_nothing_to_do_sends_nothing() {
         assert_eq!(worker.next().await, number);
         other
             .outbox()
-            .emit_alone(&[Event::new(number, &())])
+            .emit_many(&[Event::new(number, &())])
             .await
             .unwrap();
         assert_eq!(parallel.next().await, number);
         let emitter = connect(&alone_url, "emitter").await;
         emitter
             .outbox()
-            .emit_alone(&[Event::new(number, &())])
+            .emit_many(&[Event::new(number, &())])
             .await
             .unwrap();
         assert_eq!(single.next().await, number);
@@ -156,10 +156,8 @@ async fn who_has_nothing_to_do_sends_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bound_of_a_second_is_kept() {
     let (url, database) = new_database();
-    let settings = Settings {
-        idle_poll_max: Duration::from_secs(1),
-        ..Settings::default()
-    };
+    let mut settings = Settings::default();
+    settings.idle_poll_max = Duration::from_secs(1);
     let connect = async |name: &str| connect(&url, name, settings.clone()).await;
     let other = connect("other").await;
     let _held = other

@@ -36,7 +36,7 @@ fn vanish(fixture: &Fixture) {
         let turno = turno::Turno::connect(&fixture.store).await.unwrap();
         for key in ["pago/77", "pago/78"] {
             match turno.once(key).begin().await.unwrap() {
-                Begin::Fresh(run) => run.doubt().await.unwrap(),
+                Begin::Fresh(run) => run.release_unknown().await.unwrap(),
                 begun => panic!("{begun:?}"),
             };
         }

@@ -1,7 +1,8 @@
 //! Calls of once: requests that are processed once.
 
 use reqwest::{Method, StatusCode};
-use turno::once::{OnceClaim, OnceForget, OnceState, Released};
+use turno::once::{OnceClaim, OnceState, Released};
+use turno::store::OnceForget;
 use turno_api::once::{
     Begin, Begun, Complete, Extend, Forgotten, Keys, OnceKey, Replayed, Resolve,
 };

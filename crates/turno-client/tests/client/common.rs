@@ -36,7 +36,12 @@ impl Running {
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let stopped = stop.clone();
-        let task = tokio::spawn(async move { server.serve(listener, stopped).await.unwrap() });
+        let task = tokio::spawn(async move {
+            server
+                .run(listener, stopped.cancelled_owned())
+                .await
+                .unwrap()
+        });
         Running {
             address,
             turno,

@@ -22,7 +22,7 @@ async fn a_run_renews_its_lease() {
         .run(async |lease| {
             let began = lease.grant().expires_at;
             turno_testkit::eventually_async(LONG, "a renewal", async || {
-                let status = behind.lock_status("it").await.unwrap();
+                let status = behind.lock("it").status().await.unwrap();
                 let holder = status.holders.first().expect("it is held");
                 (holder.expires_at > began && holder.token == lease.token()).then_some(())
             })
@@ -34,7 +34,8 @@ async fn a_run_renews_its_lease() {
     assert!(
         server
             .turno
-            .lock_status("it")
+            .lock("it")
+            .status()
             .await
             .unwrap()
             .holders

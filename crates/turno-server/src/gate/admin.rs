@@ -33,13 +33,13 @@ struct Admin {
     asking: Mutex<()>,
 }
 
-/// Serves requests until `stop` is cancelled.
+/// Serves requests until `shutdown` resolves.
 pub(super) async fn serve(
     listener: TcpListener,
     turno: Turno,
     layer: OnceLayer,
     closing: CancellationToken,
-    stop: CancellationToken,
+    shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let admin = Admin {
         turno,
@@ -53,7 +53,7 @@ pub(super) async fn serve(
         .route("/metrics", get(metrics))
         .with_state(Arc::new(admin));
     axum::serve(listener, routes)
-        .with_graceful_shutdown(stop.cancelled_owned())
+        .with_graceful_shutdown(shutdown)
         .await
 }
 

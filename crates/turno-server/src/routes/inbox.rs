@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::Deserialize;
+use turno::CallOptions;
 use turno::inbox::{Inbox, Item, QueueStats};
 use turno_api::inbox::{Claim, Claimed, ClaimedItemBody, Push, PushItem, Pushed, Queues};
 use turno_api::openapi_types;
@@ -47,21 +48,19 @@ async fn push(
 ) -> Result<Response, Problem> {
     caller.scope("queue", &queue)?;
     non_empty("items", &ask.items)?;
-    let mut inbox = app.turno.inbox(queue);
-    if let Some(request) = ask.request {
-        inbox = inbox.request(request);
-    }
+    let inbox = app.turno.inbox(queue);
+    let options = CallOptions::default().request(ask.request);
     let items = ask.items.into_iter().enumerate().map(|(place, item)| {
         new_item(&inbox, item).map_err(|problem| problem.within("items", place))
     });
     let items: Vec<Item> = items.collect::<Result<_, _>>()?;
-    let pushed = inbox.push_many(items).await?;
+    let pushed = inbox.push_with(items, options).await?;
     app.metrics.inbox.pushed(&pushed);
     Ok((StatusCode::CREATED, axum::Json(Pushed::of(&pushed))).into_response())
 }
 
 fn new_item(inbox: &Inbox, item: PushItem) -> Result<Item, Problem> {
-    let mut new = Item::new(&item.payload)?;
+    let mut new = Item::new(&item.payload);
     new = match (item.delay, item.run_at) {
         (Some(_), Some(_)) => {
             return Err(Problem::invalid(
@@ -74,7 +73,7 @@ fn new_item(inbox: &Inbox, item: PushItem) -> Result<Item, Problem> {
         (None, None) => new,
     };
     if let Some(key) = item.key {
-        new = new.key(key);
+        new = new.unique_key(key);
     }
     if let Some(priority) = item.priority {
         new = new.priority(priority);
@@ -109,14 +108,15 @@ async fn claim(
     Json(ask): Json<Claim>,
 ) -> Result<axum::Json<Claimed>, Problem> {
     caller.scope("queue", &queue)?;
-    let mut inbox = app.turno.inbox(queue);
-    if let Some(request) = ask.request {
-        inbox = inbox.request(request);
-    }
-    let mut claim = inbox
+    let mut claim = app
+        .turno
+        .inbox(queue)
         .claim()
         .worker(ask.worker)
         .lease(ask.lease.map_or(app.options.inbox_lease, Into::into));
+    if let Some(request) = ask.request {
+        claim = claim.request(request);
+    }
     if let Some(limit) = ask.limit {
         claim = claim.limit(limit);
     }

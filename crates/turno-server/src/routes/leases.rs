@@ -8,7 +8,6 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
 use turno::lock::{LeaseId, ReleaseOutcome, RenewOutcome};
 use turno::problem::ProblemCode;
-use turno::store::LockRelease;
 use turno_api::lock::{Lease, Renew};
 use turno_api::problem::Problem as ProblemBody;
 use turno_api::{duration, openapi_types};
@@ -56,7 +55,13 @@ async fn renew(
     let id: LeaseId = id.parse()?;
     caller.scope("lease", &id.resource)?;
     let ttl = ask.ttl.map_or(app.turno.settings().ttl, Into::into);
-    match app.turno.lock_renew(&id.resource, id.token, ttl).await? {
+    match app
+        .turno
+        .lock(&id.resource)
+        .ttl(ttl)
+        .renew(id.token)
+        .await?
+    {
         RenewOutcome::Lost => Err(Problem::new(ProblemCode::Lost)),
         RenewOutcome::Renewed {
             expires_at,
@@ -106,13 +111,14 @@ async fn release(
 ) -> Result<Response, Problem> {
     let id: LeaseId = id.parse()?;
     caller.scope("lease", &id.resource)?;
-    let ask = LockRelease {
-        resource: id.resource,
-        token: id.token,
-        hold: query.hold,
-        request: query.request.unwrap_or_else(Uuid::now_v7),
-    };
-    match app.turno.lock_release_with(&ask).await? {
+    let mut lock = app.turno.lock(id.resource);
+    if let Some(hold) = query.hold {
+        lock = lock.hold(hold);
+    }
+    if let Some(request) = query.request {
+        lock = lock.request(request);
+    }
+    match lock.release(id.token).await? {
         ReleaseOutcome::Lost => Err(Problem::new(ProblemCode::Lost)),
         ReleaseOutcome::Released { holds } => {
             Ok((StatusCode::NO_CONTENT, [(HOLDS, HeaderValue::from(holds))]).into_response())

@@ -11,7 +11,6 @@ use turno::lock::{
     Acquire as Outcome, AcquireAll as SetOutcome, BreakOutcome, Grant, Lock, LockList, LockSet,
 };
 use turno::problem::ProblemCode;
-use turno::store::LockBreak;
 use turno_api::duration::WireDuration;
 use turno_api::lock::{Acquire, AcquireAll, Lease, Leases, Locks, Mode, Status, WaitOrder};
 use turno_api::openapi_types;
@@ -284,7 +283,7 @@ async fn status(
     Name(resource): Name,
 ) -> Result<axum::Json<Status>, Problem> {
     caller.scope("resource", &resource)?;
-    let status = app.turno.lock_status(&resource).await?;
+    let status = app.turno.lock(&resource).status().await?;
     Ok(axum::Json(status.into()))
 }
 
@@ -333,14 +332,11 @@ async fn break_lock(
     Query(query): Query<BreakQuery>,
 ) -> Result<StatusCode, Problem> {
     caller.scope("resource", &resource)?;
-    let ask = LockBreak {
-        resource,
-        token: Token(query.token),
-        reason: query.reason,
-        user: Some(caller.user(query.user)),
-        request: query.request.unwrap_or_else(Uuid::now_v7),
-    };
-    match app.turno.lock_break_with(&ask).await? {
+    let mut lock = app.turno.lock(resource).user(caller.user(query.user));
+    if let Some(request) = query.request {
+        lock = lock.request(request);
+    }
+    match lock.force_break(Token(query.token), query.reason).await? {
         BreakOutcome::Broken => Ok(StatusCode::NO_CONTENT),
         BreakOutcome::NotHeld => Err(Problem::new(ProblemCode::NotHeld)),
     }

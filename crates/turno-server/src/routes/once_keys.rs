@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
-use turno::once::{OnceForget, OnceList, OnceResolve, OnceResolved, OnceState};
+use turno::once::{OnceList, OnceResolved, OnceState};
 use turno::problem::ProblemCode;
 use turno_api::once::{Forgotten, Keys, OnceKey, Resolve};
 use turno_api::openapi_types;
@@ -102,7 +102,7 @@ async fn status(
     Name(key): Name,
 ) -> Result<axum::Json<OnceKey>, Problem> {
     caller.scope("key", &key)?;
-    match app.turno.once_status(&key).await? {
+    match app.turno.once(&key).status().await? {
         Some(view) => Ok(axum::Json(OnceKey::of(&view)?)),
         None => Err(Problem::new(ProblemCode::NotFound).because(NO_KEY)),
     }
@@ -148,12 +148,11 @@ async fn forget(
     Query(query): Query<ForgetQuery>,
 ) -> Result<axum::Json<Forgotten>, Problem> {
     caller.scope("key", &key)?;
-    let ask = OnceForget {
-        key,
-        user: Some(caller.user(query.user)),
-        reason: query.reason,
-    };
-    let forgotten = app.turno.once_forget_with(&ask).await?;
+    let mut once = app.turno.once(key).user(caller.user(query.user));
+    if let Some(reason) = query.reason {
+        once = once.reason(reason);
+    }
+    let forgotten = once.forget().await?;
     Ok(axum::Json(Forgotten { forgotten }))
 }
 
@@ -179,15 +178,14 @@ async fn resolve(
     Json(ask): Json<Resolve>,
 ) -> Result<StatusCode, Problem> {
     caller.scope("key", &key)?;
-    let ask = OnceResolve {
-        key,
-        answer: ask.answer.map(|answer| answer.get().to_owned()),
-        user: Some(caller.user(ask.user)),
-        reason: ask.reason,
-    };
-    match app.turno.once_resolve(&ask).await? {
+    let mut once = app.turno.once(&key).user(caller.user(ask.user));
+    if let Some(reason) = ask.reason {
+        once = once.reason(reason);
+    }
+    let answer = ask.answer.as_deref().map(|answer| answer.get());
+    match once.resolve(answer).await? {
         OnceResolved::Resolved => Ok(StatusCode::NO_CONTENT),
-        OnceResolved::InFlight(run) => Err(Problem::in_flight(ask.key, run).because(
+        OnceResolved::InFlight(run) => Err(Problem::in_flight(key, run).because(
             "a run of this key has a live lease: wait until it ends, or until its lease expires",
         )),
         OnceResolved::Answered => Err(Problem::new(ProblemCode::Answered)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
+use turno::CallOptions;
 use turno::outbox::{Event, OutboxStats};
 use turno_api::outbox::{Emit, EmitEvent, Emitted};
 use turno_api::problem::Problem as ProblemBody;
@@ -42,10 +43,8 @@ async fn emit(
         caller.scope("type", &event.kind)?;
     }
     non_empty("events", &ask.events)?;
-    let mut outbox = app.turno.outbox();
-    if let Some(request) = ask.request {
-        outbox = outbox.request(request);
-    }
+    let outbox = app.turno.outbox();
+    let options = CallOptions::default().request(ask.request);
     let trace = Trace::of(&app, &headers);
     let mut events = Vec::with_capacity(ask.events.len());
     for (place, event) in ask.events.into_iter().enumerate() {
@@ -55,7 +54,7 @@ async fn emit(
             .map_err(|error| Problem::from(error).within("events", place))?;
         events.push(event);
     }
-    let ids = outbox.emit_alone(&events).await?;
+    let ids = outbox.emit_with(events, options).await?;
     app.metrics.outbox.emitted.inc_by(ids.len() as u64);
     Ok((StatusCode::CREATED, axum::Json(Emitted { ids })).into_response())
 }
@@ -84,7 +83,7 @@ impl Trace {
 fn new_event(event: EmitEvent, trace: &Trace) -> Event {
     let mut new = Event::new(event.kind, &event.payload);
     if let Some(key) = event.key {
-        new = new.key(key);
+        new = new.ordering_key(key);
     }
     if let Some(id) = event.correlation_id {
         new = new.correlation_id(id);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use prometheus_client::metrics::counter::Counter;
+use turno::CallOptions;
 use turno::inbox::{Again, ClaimId, Failure, Inbox};
 use turno_api::inbox::{Settle, SettleClaim, Settled};
 use turno_api::openapi_types;
@@ -31,6 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 /// A request to settle claims: those that the caller may settle, and those that it may not.
 struct SettleRequest {
     inbox: Inbox,
+    options: CallOptions,
     claims: Vec<SettleClaim>,
     /// All claims, in the order of the request.
     order: Vec<ClaimId>,
@@ -53,12 +55,10 @@ impl SettleRequest {
             .claims
             .into_iter()
             .partition::<Vec<_>, _>(|claim| foreign.contains(&claim.claim));
-        let mut inbox = app.turno.inbox(queue);
-        if let Some(request) = ask.request {
-            inbox = inbox.request(request);
-        }
+        let options = CallOptions::default().request(ask.request);
         Ok(SettleRequest {
-            inbox,
+            inbox: app.turno.inbox(queue),
+            options,
             claims,
             order,
             elsewhere: elsewhere.into_iter().map(|claim| claim.claim).collect(),
@@ -167,7 +167,10 @@ async fn complete(
     reject_fields("complete", &ask.claims, &OF_FAIL)?;
     reject_fields("complete", &ask.claims, &OF_EXTEND)?;
     let request = SettleRequest::new(&app, &caller, queue, ask).await?;
-    let settled = request.inbox.complete(&request.ids()).await?;
+    let settled = request
+        .inbox
+        .complete_with(&request.ids(), request.options)
+        .await?;
     let settled = request.response([settled]);
     Ok(axum::Json(counted(&app, settled, |inbox| &inbox.completed)))
 }
@@ -195,7 +198,7 @@ async fn fail(
     reject_fields("fail", &ask.claims, &OF_EXTEND)?;
     let request = SettleRequest::new(&app, &caller, queue, ask).await?;
     let failures: Vec<Failure> = request.claims.iter().map(failure).collect();
-    let settled = request.inbox.fail(&failures).await?;
+    let settled = request.inbox.fail_with(&failures, request.options).await?;
     let settled = request.response([settled]);
     Ok(axum::Json(counted(&app, settled, |inbox| &inbox.failed)))
 }
@@ -285,7 +288,10 @@ async fn give_back(
     reject_fields("give-back", &ask.claims, &OF_FAIL)?;
     reject_fields("give-back", &ask.claims, &OF_EXTEND)?;
     let request = SettleRequest::new(&app, &caller, queue, ask).await?;
-    let settled = request.inbox.give_back(&request.ids()).await?;
+    let settled = request
+        .inbox
+        .give_back_with(&request.ids(), request.options)
+        .await?;
     let settled = request.response([settled]);
     Ok(axum::Json(counted(&app, settled, |inbox| {
         &inbox.given_back

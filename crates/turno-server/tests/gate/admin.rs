@@ -19,7 +19,11 @@ async fn it_says_how_it_is_and_what_it_did() {
     let address = listener.local_addr().unwrap();
     let (closing, stop) = (CancellationToken::new(), CancellationToken::new());
     let (admin, closes, stops) = (gate.gate.clone(), closing.clone(), stop.clone());
-    let admin = tokio::spawn(async move { admin.serve_admin(listener, closes, stops).await });
+    let admin = tokio::spawn(async move {
+        admin
+            .run_admin(listener, closes, stops.cancelled_owned())
+            .await
+    });
 
     for _ in 0..2 {
         gate.post("/pagos", "1").await;

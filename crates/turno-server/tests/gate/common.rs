@@ -56,7 +56,7 @@ impl Running {
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let (runs, stopped) = (gate.clone(), stop.clone());
-        let task = tokio::spawn(async move { runs.serve(listener, stopped).await });
+        let task = tokio::spawn(async move { runs.run(listener, stopped.cancelled_owned()).await });
         Running {
             address,
             gate,

@@ -110,7 +110,7 @@ async fn work_that_outlasts_its_lease_stays_in_flight() {
     // Without an extension, the lease would have expired twice by now.
     let wanted = began.expires_at + began.expires_at.duration_since(began.began_at);
     eventually_async(LONG, "the claim to be extended twice", async || {
-        let now = gate.turno.once_status(&began.key).await.unwrap().unwrap();
+        let now = gate.turno.once(&began.key).status().await.unwrap().unwrap();
         assert_eq!(now.state, OnceState::InFlight);
         (now.expires_at > wanted).then_some(())
     })

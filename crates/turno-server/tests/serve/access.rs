@@ -6,7 +6,6 @@ use futures_util::future::join_all;
 use http::StatusCode;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::access::{AccessNew, Role};
 use turno_server::{Admission, CurrentAdmission, Options, Server};
@@ -225,7 +224,7 @@ async fn nothing_is_served_to_other_machines_without_a_token() {
     let refused = server.check(everywhere).await.unwrap_err();
     assert_eq!(refused.field(), Some("listen"));
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let served = server.serve(listener, CancellationToken::new()).await;
+    let served = server.run(listener, std::future::pending()).await;
     assert_eq!(served.unwrap_err().field(), Some("listen"));
 
     let insecure = Options {

@@ -55,7 +55,7 @@ async fn the_store_is_swept_schedules_tick_and_events_are_relayed_until_the_end(
     let options = Options {
         sweep: Some((Duration::from_millis(20), Sweep::default())),
         schedules: vec![
-            turno.schedule("ticks", "* * * * * *").payload("tick"),
+            turno.schedule("ticks", "* * * * * *").item("tick"),
             turno.schedule("never", "this is no pattern"),
         ],
         relay: Some(relay),
@@ -73,7 +73,7 @@ async fn the_store_is_swept_schedules_tick_and_events_are_relayed_until_the_end(
     drop(lease.detach());
     turno
         .outbox()
-        .emit_alone(&[Event::new("Happened", &1)])
+        .emit_many(&[Event::new("Happened", &1)])
         .await
         .unwrap();
 

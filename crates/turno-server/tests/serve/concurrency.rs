@@ -139,7 +139,8 @@ async fn a_thousand_waiting_and_a_thousand_slow_clients_do_not_disturb() {
     eventually_async(LONG, "all who wait for locks", async || {
         let last = server
             .turno
-            .lock_status(&format!("held/{}", WAITING - 1))
+            .lock(&format!("held/{}", WAITING - 1))
+            .status()
             .await;
         (last.unwrap().waiters == 1).then_some(())
     })
@@ -162,9 +163,9 @@ async fn a_thousand_waiting_and_a_thousand_slow_clients_do_not_disturb() {
     // All are still waiting, and get what they wait for.
     for n in 0..WAITING {
         let resource = format!("held/{n}");
-        let status = server.turno.lock_status(&resource).await.unwrap();
+        let status = server.turno.lock(&resource).status().await.unwrap();
         let token = status.holders[0].token;
-        server.turno.lock_release(&resource, token).await.unwrap();
+        server.turno.lock(&resource).release(token).await.unwrap();
     }
     for waiter in join_all(crowd.locks.iter_mut().map(Raw::head)).await {
         assert!(waiter.starts_with("HTTP/1.1 201"), "{waiter}");

@@ -33,7 +33,7 @@ async fn waiting_requests_end_and_take_nothing() {
         let mut idle = Raw::saying(server.address, &get("/healthz")).await;
         idle.head().await;
         eventually_async(LONG, "ten who wait", async || {
-            let status = server.turno.lock_status("r").await.unwrap();
+            let status = server.turno.lock("r").status().await.unwrap();
             (status.waiters == 10).then_some(())
         })
         .await;
@@ -55,7 +55,7 @@ async fn waiting_requests_end_and_take_nothing() {
             );
         }
         idle.until_closed().await;
-        let status = turno.lock_status("r").await.unwrap();
+        let status = turno.lock("r").status().await.unwrap();
         assert_eq!(json!(status.holders[0].token), lease["token"]);
     }
 }

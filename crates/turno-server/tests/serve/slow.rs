@@ -29,7 +29,7 @@ fn long_timeouts() -> Options {
 async fn much_to_read(server: &Running) -> String {
     let big = "x".repeat(1_000_000);
     for _ in 0..4 {
-        let some: Vec<Item> = (0..8).map(|_| Item::new(&big).unwrap()).collect();
+        let some: Vec<Item> = (0..8).map(|_| Item::new(&big)).collect();
         server.turno.inbox("q").push_many(some).await.unwrap();
     }
     get("/v1/inbox/q/items?state=pending")
@@ -93,7 +93,7 @@ async fn a_body_sent_byte_by_byte_times_out() {
     assert!(response.starts_with("HTTP/1.1 408"), "{response}");
     assert!(response.contains("\"code\":\"timeout\""), "{response}");
     there_is_room(&server).await;
-    let held = server.turno.lock_status("r").await.unwrap();
+    let held = server.turno.lock("r").status().await.unwrap();
     assert!(held.holders.is_empty(), "nothing was stored");
     server.end().await;
 }

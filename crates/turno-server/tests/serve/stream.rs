@@ -97,7 +97,9 @@ async fn what_others_do_at_the_store_is_seen() {
         assert_eq!(event["added"][0]["resource"], "PRESTAMO/123");
         assert_eq!((&event["held"], &event["changed"]), (&json!(2), &json!([])));
         turno
-            .lock_renew("PRESTAMO/123", lease.token(), LONG * 2)
+            .lock("PRESTAMO/123")
+            .ttl(LONG * 2)
+            .renew(lease.token())
             .await
             .unwrap();
         let event = listener.until("locks", |_| true).await;
@@ -123,7 +125,7 @@ async fn what_others_do_at_the_store_is_seen() {
             (&json!("q"), &json!(1))
         );
         let event = Event::new("TicketCreatedEvent", &json!({}));
-        turno.outbox().emit_alone(&[event]).await.unwrap();
+        turno.outbox().emit_many(&[event]).await.unwrap();
         assert_eq!(listener.until("outbox", |_| true).await["pending"], 1);
         let claim = turno.once("k").begin().await.unwrap().fresh().unwrap();
         let event = listener.until("once", |_| true).await;
@@ -155,7 +157,7 @@ async fn fill(turno: &Turno, prefix: &str, when: &str) {
     std::mem::forget(key.fresh());
     let kind = format!("{name}/Event");
     let event = Event::new(kind, &json!({}));
-    turno.outbox().emit_alone(&[event]).await.unwrap();
+    turno.outbox().emit_many(&[event]).await.unwrap();
 }
 
 async fn token(turno: &Turno, prefix: &str) -> String {

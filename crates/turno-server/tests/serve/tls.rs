@@ -78,7 +78,12 @@ async fn serve(options: Options) -> Secure {
     server.check(address).await.unwrap();
     let stop = CancellationToken::new();
     let (serving, stopped) = (server.clone(), stop.clone());
-    let task = tokio::spawn(async move { serving.serve(listener, stopped).await.unwrap() });
+    let task = tokio::spawn(async move {
+        serving
+            .run(listener, stopped.cancelled_owned())
+            .await
+            .unwrap()
+    });
     Secure {
         server,
         address,

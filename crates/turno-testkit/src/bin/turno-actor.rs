@@ -119,7 +119,7 @@ impl Actor {
 
     fn keep(&mut self, words: &mut Words<'_>) -> Result<String> {
         let held = self.held(words)?;
-        held.renewal = Some(Box::new(held.lease.keep()));
+        held.renewal = Some(Box::new(held.lease.auto_renew()));
         Ok("kept".to_owned())
     }
 

@@ -58,7 +58,7 @@ fn main() -> Result<()> {
             .lease(lease)
             .max_attempts(attempts)
             .backoff(BACKOFF.0, BACKOFF.1)
-            .run(stop.clone());
+            .run(stop.clone().cancelled_owned());
         let relay = tokio::spawn(relay);
         term.recv().await;
         stop.cancel();

@@ -3,7 +3,7 @@
 use std::thread;
 
 use tokio::sync::oneshot;
-use turno::tx::CallerTx;
+use turno::tx::Transaction;
 use turno::{Result, Token};
 
 use crate::conformance::TestStore;
@@ -171,7 +171,7 @@ impl Work {
     }
 
     /// Calls the guard, sends the result, and waits for the end. Returns true for a commit.
-    async fn inside(self, tx: &mut impl CallerTx) -> bool {
+    async fn inside(self, tx: &mut impl Transaction) -> bool {
         let asked = match self.ask {
             Ask::Guard => tx.lock_guard(&self.resource, self.token).await,
             Ask::Nothing => Ok(()),

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use turno::inbox::{ClaimId, Inbox, Item, PushedItem};
 use turno::once::Claim;
 use turno::outbox::Event;
-use turno::tx::CallerTx;
+use turno::tx::Transaction;
 use turno::{Result, Turno};
 use uuid::Uuid;
 
@@ -193,7 +193,7 @@ impl Work {
     }
 
     /// Writes, sends the result, and waits for the end.
-    async fn inside(self, tx: &mut impl CallerTx) -> End {
+    async fn inside(self, tx: &mut impl Transaction) -> End {
         let written = match self.write {
             Write::Push(inbox, items) => {
                 let pushed = inbox.push_many_in(tx, items).await;
@@ -215,7 +215,7 @@ impl Work {
                 emit(&turno, tx, &good).await
             }
             Write::Seen(turno, consumer, event) => {
-                let first = turno.seen(tx, &consumer, event).await;
+                let first = turno.mark_processed(tx, &consumer, event).await;
                 first.map(|first| Written {
                     first,
                     ..Written::default()
@@ -236,8 +236,8 @@ impl Work {
     }
 }
 
-async fn emit(turno: &Turno, tx: &mut impl CallerTx, events: &[Event]) -> Result<Written> {
-    let emitted = turno.outbox().emit_all(tx, events).await?;
+async fn emit(turno: &Turno, tx: &mut impl Transaction, events: &[Event]) -> Result<Written> {
+    let emitted = turno.outbox().emit_many_in(tx, events).await?;
     Ok(Written {
         emitted,
         ..Written::default()

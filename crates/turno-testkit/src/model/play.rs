@@ -100,7 +100,9 @@ impl Stage<'_> {
                 let (lease, resource, token) = self.picked(pick);
                 let outcome = self
                     .turno
-                    .lock_renew(&self.resource(resource), token, TTL)
+                    .lock(&self.resource(resource))
+                    .ttl(TTL)
+                    .renew(token)
                     .await
                     .unwrap();
                 let renewed = matches!(outcome, RenewOutcome::Renewed { .. });
@@ -110,7 +112,8 @@ impl Stage<'_> {
                 let (lease, resource, token) = self.picked(pick);
                 let holds = match self
                     .turno
-                    .lock_release(&self.resource(resource), token)
+                    .lock(&self.resource(resource))
+                    .release(token)
                     .await
                     .unwrap()
                 {
@@ -126,7 +129,8 @@ impl Stage<'_> {
                 let (lease, resource, token) = self.picked(pick);
                 let outcome = self
                     .turno
-                    .lock_break(&self.resource(resource), token, "a step")
+                    .lock(&self.resource(resource))
+                    .force_break(token, "a step")
                     .await
                     .unwrap();
                 (
@@ -210,7 +214,8 @@ impl Stage<'_> {
     async fn holders(&self, resource: usize) -> (String, String) {
         let status = self
             .turno
-            .lock_status(&self.resource(resource))
+            .lock(&self.resource(resource))
+            .status()
             .await
             .unwrap();
         let held: Vec<(usize, u32)> = status

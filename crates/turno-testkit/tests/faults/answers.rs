@@ -28,7 +28,7 @@ async fn proxied(onlooker: &Client) -> i64 {
 }
 
 async fn holds(path: &LossyPath, resource: &str) -> u32 {
-    let status = path.direct.lock_status(resource).await.unwrap();
+    let status = path.direct.lock(resource).status().await.unwrap();
     status.holders.first().map_or(0, |holder| holder.holds)
 }
 
@@ -98,7 +98,7 @@ async fn a_release_whose_answer_was_lost_is_no_loss_to_who_released() {
         let lease = taken(path.lossy.lock(&resource)).await;
         let next = tokio::spawn(taken(path.direct.lock(&resource).wait(LONG)));
         eventually_async(LONG, "a waiter", async || {
-            let status = path.direct.lock_status(&resource).await.unwrap();
+            let status = path.direct.lock(&resource).status().await.unwrap();
             (status.waiters == 1).then_some(())
         })
         .await;

@@ -31,7 +31,7 @@ impl Deref for Fixture {
 impl Fixture {
     pub fn status(&self, resource: &str) -> LockStatus {
         self.runtime
-            .block_on(self.turno.lock_status(resource))
+            .block_on(self.turno.lock(resource).status())
             .expect("the status is answered")
     }
 

@@ -200,7 +200,7 @@ async fn a_worker_does_each_item_once() {
     /// Number of items per lost response.
     const BETWEEN: usize = 50;
     let path = open().await;
-    let items = (0..ITEMS).map(|number| Item::new(&number).unwrap());
+    let items = (0..ITEMS).map(|number| Item::new(&number));
     path.direct.inbox(QUEUE).push_many(items).await.unwrap();
 
     let calls: Arc<Mutex<HashMap<usize, usize>>> = Arc::default();
@@ -277,7 +277,7 @@ async fn a_call_without_an_identity_is_applied_twice() {
     }
     for (request, count) in [(REQUEST, 1), ("null", 2)] {
         let path = open().await;
-        let items = [1, 2].map(|number| Item::new(&number).unwrap());
+        let items = [1, 2].map(|number| Item::new(&number));
         path.direct.inbox(QUEUE).push_many(items).await.unwrap();
         let claim = format!("select turno.inbox_claim('{QUEUE}', request => {request})");
         twice(&path, &claim).await;

@@ -127,7 +127,7 @@ impl TestStore {
 async fn others(turno: &Turno) -> Duration {
     let began = Instant::now();
     let inbox = turno.inbox("other");
-    inbox.push_item(item("other")).await.unwrap();
+    inbox.push(item("other")).await.unwrap();
     let items = inbox.claim().lease(LONG).take().await.unwrap();
     let claims: Vec<_> = items.iter().map(|item| item.claim).collect();
     assert_eq!(inbox.complete(&claims).await.unwrap().done, 1);
@@ -257,7 +257,7 @@ fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
         assert!(most <= i64::try_from(POOL).unwrap());
         bed.until_none_waits().await;
         bed.blocker.batch_execute("rollback").await.unwrap();
-        assert!(turno.once_status("pay/1").await.unwrap().is_none());
+        assert!(turno.once("pay/1").status().await.unwrap().is_none());
     });
 }
 
@@ -278,7 +278,7 @@ fn a_call_through_a_pooler_is_cancelled_too() {
         assert!(begun.unwrap_err().is_unavailable());
         bed.until_none_waits().await;
         bed.blocker.batch_execute("rollback").await.unwrap();
-        assert!(turno.once_status("pay/1").await.unwrap().is_none());
+        assert!(turno.once("pay/1").status().await.unwrap().is_none());
     });
 }
 
@@ -292,6 +292,6 @@ fn control_a_begin_that_is_not_cancelled_begins_for_a_caller_that_has_gone() {
         bed.blocker.batch_execute("rollback").await.unwrap();
         bed.until_none_waits().await;
         let turno = bed.turno().await;
-        assert!(turno.once_status("pay/1").await.unwrap().is_some());
+        assert!(turno.once("pay/1").status().await.unwrap().is_some());
     });
 }

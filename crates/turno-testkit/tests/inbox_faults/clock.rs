@@ -86,7 +86,7 @@ fn late(fixture: &Fixture, change: &str) {
         let owner = client(&fixture.url).await;
         let push = "begin; select turno.inbox_push('presentations', '\"late\"')";
         owner.batch_execute(push).await.unwrap();
-        fixture.inbox().push_item(item("in front")).await.unwrap();
+        fixture.inbox().push(item("in front")).await.unwrap();
         let claimed = fixture.inbox().claim().lease(LONG).take().await.unwrap();
         assert_eq!(claimed[0].payload, "\"in front\"");
         let other = client(&fixture.url).await;

@@ -114,5 +114,5 @@ impl Fixture {
 
 /// Returns an item whose handler does what the first word says, and that has practically unlimited attempts.
 pub fn item(payload: &str) -> Item {
-    Item::new(payload).unwrap().max_attempts(MANY_ATTEMPTS)
+    Item::new(payload).max_attempts(MANY_ATTEMPTS)
 }

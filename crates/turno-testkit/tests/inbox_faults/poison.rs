@@ -16,7 +16,7 @@ on_each_store! {
 
 /// The first attempt fails, the others end with their process; then the item is failed, and others are processed.
 fn a_crash_loop_comes_to_an_end(fixture: &Fixture) {
-    let poison = Item::new("poison").unwrap().max_attempts(ATTEMPTS);
+    let poison = Item::new("poison").max_attempts(ATTEMPTS);
     let poisonous = fixture.push([poison, item("work")])[0];
     let mut crashes = 0;
     let mut worker = Worker::start(&fixture.url, ONE);

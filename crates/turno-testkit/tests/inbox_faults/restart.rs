@@ -121,7 +121,7 @@ impl Pushing {
                     }
                     // A name and not the item's id: a server that loses commits gives the id to another item.
                     let payload = format!("work {pusher}-{number}");
-                    let answer = inbox.push_item(item(&payload)).await;
+                    let answer = inbox.push(item(&payload)).await;
                     let mut pushed = pushed.lock().unwrap();
                     match answer {
                         Ok(_) => pushed.acknowledged.push(payload),

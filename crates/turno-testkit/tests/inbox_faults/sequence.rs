@@ -46,7 +46,7 @@ fn a_claim_survives_a_sequence_that_went_back() {
     fixture.runtime.block_on(async {
         gone_back(&fixture).await;
         assert_eq!(take(&fixture).await.len(), 3);
-        let next = fixture.inbox().push_item(item("next")).await.unwrap();
+        let next = fixture.inbox().push(item("next")).await.unwrap();
         assert!(next.id.0 > ITEMS as i64, "{:?}", next.id);
         assert_eq!(take(&fixture).await.len(), 1);
     });

@@ -18,7 +18,7 @@ const BETWEEN: &str = "-- A statement of its own: it sees the rows that the keys
 #[test]
 fn a_push_whose_key_is_swept_meanwhile_is_a_duplicate_or_stored() {
     let fixture = Fixture::postgres();
-    let known = fixture.push([item("done").key("k")])[0];
+    let known = fixture.push([item("done").unique_key("k")])[0];
     fixture.runtime.block_on(async {
         complete(&fixture).await;
         let (holder, pusher) = (client(&fixture.url).await, client(&fixture.url).await);
@@ -64,7 +64,7 @@ fn without_a_second_try_it_is_acknowledged_and_lost() {
 /// change of the function. Returns whether the push was a duplicate, and the number of pending items afterwards.
 fn swept_between(change: &str) -> (bool, u64) {
     let fixture = Fixture::postgres();
-    fixture.push([item("done").key("k")]);
+    fixture.push([item("done").unique_key("k")]);
     fixture.runtime.block_on(async {
         complete(&fixture).await;
         let (holder, pusher) = (client(&fixture.url).await, client(&fixture.url).await);

@@ -17,7 +17,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties, ExchangeKind};
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
-use turno::tx::CallerTx;
+use turno::tx::Transaction;
 use uuid::Uuid;
 
 use turno_testkit::faults::{connect, sqlite};
@@ -266,9 +266,11 @@ impl Work {
         Ok(tx.commit().await?)
     }
 
-    async fn is_first(&self, tx: &mut impl CallerTx, arrival: &Arrival) -> Result<bool> {
+    async fn is_first(&self, tx: &mut impl Transaction, arrival: &Arrival) -> Result<bool> {
         match self.seen {
-            Duplicates::Detected => Ok(self.turno.seen(tx, "test", arrival.event).await?),
+            Duplicates::Detected => {
+                Ok(self.turno.mark_processed(tx, "test", arrival.event).await?)
+            }
             Duplicates::Undetected => Ok(true),
         }
     }

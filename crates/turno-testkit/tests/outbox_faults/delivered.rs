@@ -296,12 +296,12 @@ impl Emitter {
                 self.bad += 1;
                 let padding = "x".repeat(POISON_BYTES);
                 let payload = serde_json::json!({"key": key, "number": number, "padding": padding});
-                Event::new("TicketCreatedEvent", &payload).key(key)
+                Event::new("TicketCreatedEvent", &payload).ordering_key(key)
             }
             500 => {
                 self.bad += 1;
                 let payload = serde_json::json!({"key": key, "number": number});
-                Event::new("NobodyListensEvent", &payload).key(key)
+                Event::new("NobodyListensEvent", &payload).ordering_key(key)
             }
             _ => {
                 self.good.push((key.clone(), number));
@@ -313,7 +313,7 @@ impl Emitter {
 
 fn event(key: &str, number: i64) -> Event {
     let payload = serde_json::json!({"key": key, "number": number});
-    Event::new("TicketCreatedEvent", &payload).key(key)
+    Event::new("TicketCreatedEvent", &payload).ordering_key(key)
 }
 
 /// Returns the valid events of one transaction.

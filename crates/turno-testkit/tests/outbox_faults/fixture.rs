@@ -58,7 +58,7 @@ impl Fixture {
             Some(file) => {
                 let mut db = sqlite(&file);
                 let mut tx = db.transaction().unwrap();
-                let emit = outbox.emit_all(&mut tx, events);
+                let emit = outbox.emit_many_in(&mut tx, events);
                 self.runtime.block_on(emit).unwrap();
                 match end {
                     End::Commit => tx.commit().unwrap(),
@@ -68,7 +68,7 @@ impl Fixture {
             None => self.runtime.block_on(async {
                 let mut client = client(&self.url).await;
                 let mut tx = client.transaction().await.unwrap();
-                outbox.emit_all(&mut tx, events).await.unwrap();
+                outbox.emit_many_in(&mut tx, events).await.unwrap();
                 match end {
                     End::Commit => tx.commit().await.unwrap(),
                     End::RollBack => tx.rollback().await.unwrap(),

@@ -20,7 +20,7 @@ fn events(from: i64, many: i64) -> Vec<Event> {
         .map(|number| {
             let key = format!("k{}", number % 10);
             let payload = serde_json::json!({"key": key, "number": number});
-            Event::new("TicketCreatedEvent", &payload).key(key)
+            Event::new("TicketCreatedEvent", &payload).ordering_key(key)
         })
         .collect()
 }

@@ -38,7 +38,7 @@ fn emit(fixture: &Fixture, number: i64, many: i64) {
     let events: Vec<Event> = (number..number + many)
         .map(|number| {
             let payload = serde_json::json!({"key": "k", "number": number});
-            Event::new("TicketCreatedEvent", &payload).key("k")
+            Event::new("TicketCreatedEvent", &payload).ordering_key("k")
         })
         .collect();
     fixture.emit(&events, End::Commit);

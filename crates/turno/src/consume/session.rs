@@ -1,6 +1,5 @@
 //! One connection of a consumer, from its start to its end.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{ConsumerReport, Delivered, RabbitConsumer, settle};
+use crate::HandlerError;
 use crate::amqp::fault;
 use crate::amqp::link::{Dial, Link};
 
@@ -55,7 +55,7 @@ impl<H, F, E> Session<'_, H>
 where
     H: Fn(Delivered) -> F + Send + Sync + 'static,
     F: Future<Output = Result<(), E>> + Send + 'static,
-    E: Display + Send + 'static,
+    E: Into<HandlerError> + Send + 'static,
 {
     /// Consumes until shutdown, or until the connection fails; then returns why.
     pub(super) async fn run(&self) -> Result<(), String> {

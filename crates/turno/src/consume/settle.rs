@@ -1,6 +1,5 @@
 //! Runs the handler for one event, and acknowledges or rejects it.
 
-use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Delivered;
 use super::session::Tally;
+use crate::HandlerError;
 use crate::amqp::fault;
+use crate::handler_error::text_with_causes;
 
 /// Shortest and longest pause before a failed event is requeued. It doubles with every delivery.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -33,7 +34,7 @@ impl<H, F, E> Attempt<H>
 where
     H: Fn(Delivered) -> F,
     F: Future<Output = Result<(), E>>,
-    E: Display,
+    E: Into<HandlerError>,
 {
     /// Runs the handler, and acknowledges afterwards, never before.
     pub(super) async fn run(self, mut delivery: Delivery) {
@@ -53,7 +54,7 @@ where
         let handled = AssertUnwindSafe(async { (self.handler)(event).await }).catch_unwind();
         let error = match handled.await {
             Ok(Ok(())) => return self.acknowledge(&delivery).await,
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => text_with_causes(&*error.into()),
             Err(_) => "the handler panicked".to_owned(),
         };
         self.tally.failed.fetch_add(1, Ordering::Relaxed);

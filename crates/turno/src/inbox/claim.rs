@@ -3,68 +3,89 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::idle::Idle;
 use super::{Inbox, wake_name};
 use crate::check;
 use crate::error::Result;
-use crate::own_task;
 use crate::store::Batching;
 use crate::store::{ClaimedItem, InboxClaim};
+use crate::uncancelled;
 
-/// A claim to be made. Nothing happens before [`Claim::take`].
+/// Options of a claim. Nothing happens before [`ClaimBuilder::take`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+/// use std::time::Duration;
+///
+/// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+/// inbox.push("hello").await?;
+/// let items = inbox.claim().limit(10).lease(Duration::from_secs(60)).take().await?;
+/// inbox.complete(&[items[0].claim]).await?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before take"]
-pub struct Claim {
+pub struct ClaimBuilder {
     inbox: Inbox,
     worker: String,
     limit: u32,
     lease: Duration,
     wait: Duration,
+    request: Option<Uuid>,
 }
 
-impl Claim {
+impl ClaimBuilder {
     pub(super) fn new(inbox: Inbox) -> Self {
         let settings = inbox.turno().settings();
-        Claim {
+        ClaimBuilder {
             worker: inbox.turno().worker_name(),
             limit: 1,
             lease: settings.ttl,
             wait: Duration::ZERO,
+            request: None,
             inbox,
         }
     }
 
-    /// Who claims, as people see it; this host and process otherwise.
+    /// Sets the worker's name, for lists and history. Default: host and process.
     pub fn worker(mut self, worker: impl Into<String>) -> Self {
         self.worker = worker.into();
         self
     }
 
-    /// At the most this many; one otherwise.
+    /// Sets the maximum number of items. Default: 1.
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = limit;
         self
     }
 
-    /// How long the claims live unless extended.
+    /// Sets the lease: the claims expire after this time, unless they are extended. Default: the TTL of the settings.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Waits this long for a first item.
+    /// Waits up to this long for a first item. Default: no wait.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Claims. None, if there is nothing to do.
+    /// Sets the request id of this claim. A claim that is repeated with the same id, because its response was lost, returns the
+    /// same items. Default: a new id per call.
+    pub fn request(mut self, request: Uuid) -> Self {
+        self.request = Some(request);
+        self
+    }
+
+    /// Claims items. Returns an empty list if none is due.
     ///
-    /// Cancel-safe: items that were claimed for a caller who has given up meanwhile go back at once.
+    /// Cancel-safe: if the future is dropped, items that were claimed meanwhile are given back at once.
     ///
     /// # Errors
-    /// If an argument is out of rule, or the store does not answer.
+    /// Returns an error if an argument is invalid or the store is unavailable.
     pub async fn take(self) -> Result<Vec<ClaimedItem>> {
         check::queue(self.inbox.queue())?;
         check::name("worker", &self.worker)?;
@@ -118,9 +139,9 @@ impl Claim {
     /// One look, asked to the end.
     async fn look(&self) -> Result<Vec<ClaimedItem>> {
         let (inbox, ask) = (self.inbox.clone(), self.ask());
-        let unheard = own_task::ask(async move {
+        let unheard = uncancelled::run_to_completion(async move {
             let items = inbox.turno().store().inbox_claim(&ask).await?;
-            Ok(Unheard { inbox, items })
+            Ok(ReleaseOnCancel { inbox, items })
         });
         Ok(unheard.await?.heard())
     }
@@ -132,8 +153,8 @@ impl Claim {
             worker: self.worker.clone(),
             limit: self.limit,
             lease: self.lease,
-            request: self.inbox.own_request(),
-            batching: match self.inbox.request {
+            request: self.request.unwrap_or_else(Uuid::now_v7),
+            batching: match self.request {
                 Some(_) => Batching::Alone,
                 None => Batching::Batched,
             },
@@ -141,27 +162,26 @@ impl Claim {
     }
 }
 
-/// Items that nobody has in hand yet. Dropped, they go back: no attempt has begun.
-struct Unheard {
+/// Items that were claimed for a caller that may be cancelled. Dropped, they are given back: no attempt has begun.
+struct ReleaseOnCancel {
     inbox: Inbox,
     items: Vec<ClaimedItem>,
 }
 
-impl Unheard {
+impl ReleaseOnCancel {
     fn heard(mut self) -> Vec<ClaimedItem> {
         std::mem::take(&mut self.items)
     }
 }
 
-impl Drop for Unheard {
+impl Drop for ReleaseOnCancel {
     fn drop(&mut self) {
         if self.items.is_empty() {
             return;
         }
         let claims: Vec<_> = self.items.iter().map(|item| item.claim).collect();
-        // Not the handle that claimed: its request is the claim's.
-        let inbox = self.inbox.turno().inbox(self.inbox.queue());
-        self.inbox.turno().behind(async move {
+        let inbox = self.inbox.clone();
+        self.inbox.turno().spawn_background(async move {
             if let Err(error) = inbox.give_back(&claims).await {
                 tracing::debug!(%error, "not given back; the claims end by themselves");
             }

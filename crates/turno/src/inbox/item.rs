@@ -1,14 +1,18 @@
-//! An item on its way into a queue.
+//! An item before it is pushed.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::check;
 use crate::error::{Error, Kind, Result};
 use crate::store::{DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, Due, NewItem};
 
-/// An item to be pushed: its payload, and what is special about it.
+/// An item to be pushed: a payload and its options.
+///
+/// A reference to anything that serde can serialize converts into an item, so [`Inbox::push`](super::Inbox::push) takes
+/// either. A payload that cannot be serialized is reported by the push, not by the constructor.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
@@ -17,53 +21,76 @@ use crate::store::{DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, Due, NewItem};
 /// use turno::inbox::Item;
 ///
 /// let inbox = Turno::connect("sqlite::memory:").await?.inbox("mail");
-/// let item = || Item::new("welcome").map(|item| item.key("welcome/42").delay(Duration::from_secs(60)));
-/// assert!(!inbox.push_item(item()?).await?.duplicate);
-/// assert!(inbox.push_item(item()?).await?.duplicate);
+/// let welcome = Item::new("welcome").unique_key("welcome/42").delay(Duration::from_secs(60));
+/// assert!(!inbox.push(welcome.clone()).await?.duplicate);
+/// assert!(inbox.push(welcome).await?.duplicate);
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "it is not pushed yet"]
 pub struct Item {
-    pub(crate) new: NewItem,
+    new: NewItem,
+    /// Whether the payload could be written as JSON.
+    payload: Result<()>,
+}
+
+impl<T: Serialize + ?Sized> From<&T> for Item {
+    fn from(payload: &T) -> Self {
+        Item::new(payload)
+    }
 }
 
 impl Item {
-    /// An item with a payload that serde can write as JSON.
+    /// Creates an item whose payload is serialized as JSON.
     ///
-    /// # Errors
-    /// If it cannot.
-    pub fn new<T: Serialize + ?Sized>(payload: &T) -> Result<Self> {
-        let json = serde_json::to_string(payload).map_err(|error| {
-            Error::caused(
-                Kind::invalid("payload"),
-                format!("payload cannot be written as JSON ({error}): use types that serde_json can write"),
-                error,
-            )
-        })?;
-        Ok(Item::of(json))
-    }
-
-    /// An item whose payload is JSON text already.
+    /// ```
+    /// use turno::inbox::Item;
     ///
-    /// # Errors
-    /// If it is not.
-    pub fn json(text: impl Into<String>) -> Result<Self> {
-        let text = text.into();
-        match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
-            Ok(_) => Ok(Item::of(text)),
-            Err(error) => Err(Error::caused(
-                Kind::invalid("payload"),
-                format!("payload is not JSON ({error}): quote a plain text, as in '\"hello\"'"),
-                error,
-            )),
+    /// let item = Item::new(&serde_json::json!({"to": "ana"}));
+    /// assert!(item.payload_error().is_none());
+    /// ```
+    pub fn new<T: Serialize + ?Sized>(payload: &T) -> Self {
+        match serde_json::to_string(payload) {
+            Ok(text) => Item::with(text, Ok(())),
+            Err(error) => Item::with(
+                String::new(),
+                Err(Error::caused(
+                    Kind::invalid("payload"),
+                    format!(
+                        "payload cannot be written as JSON ({error}): use types that serde_json can write"
+                    ),
+                    error,
+                )),
+            ),
         }
     }
 
-    fn of(payload: String) -> Self {
+    /// Creates an item from a payload that is JSON text. The text is stored unchanged.
+    ///
+    /// ```
+    /// use turno::inbox::Item;
+    ///
+    /// assert!(Item::from_json(r#"{"to": "ana"}"#).payload_error().is_none());
+    /// assert!(Item::from_json("no JSON").payload_error().is_some());
+    /// ```
+    pub fn from_json(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let payload = serde_json::from_str::<serde::de::IgnoredAny>(&text)
+            .map(drop)
+            .map_err(|error| {
+                Error::caused(
+                    Kind::invalid("payload"),
+                    format!("payload is not JSON ({error}): quote a plain text, as in '\"hello\"'"),
+                    error,
+                )
+            });
+        Item::with(text, payload)
+    }
+
+    fn with(text: String, payload: Result<()>) -> Self {
         Item {
             new: NewItem {
-                payload,
+                payload: text,
                 key: None,
                 label: None,
                 priority: DEFAULT_PRIORITY,
@@ -71,43 +98,60 @@ impl Item {
                 group: None,
                 max_attempts: DEFAULT_ATTEMPTS,
             },
+            payload,
         }
     }
 
-    /// Pushed again with the same key, it is answered as a duplicate and not stored again: for as long as the
-    /// first one is in the queue, and then as long as the record of its completion is kept.
-    pub fn key(mut self, key: impl Into<String>) -> Self {
+    /// Returns why the payload is invalid, if it is. A push returns the same error.
+    pub fn payload_error(&self) -> Option<&Error> {
+        self.payload.as_ref().err()
+    }
+
+    /// Sets the unique key: a second push with the same key to the same queue is a duplicate and stores nothing, while the
+    /// first item exists and while the record of its completion is kept. At most 255 bytes. Default: none.
+    pub fn unique_key(mut self, key: impl Into<String>) -> Self {
         self.new.key = Some(key.into());
         self
     }
 
-    /// From 0, the most urgent, to 3; 1 otherwise.
+    /// Sets the priority, from 0 (claimed first) to 3. Default: 1.
     pub fn priority(mut self, priority: u8) -> Self {
         self.new.priority = priority;
         self
     }
 
-    /// Not before this long after the push.
+    /// Makes the item claimable this long after the push, at most ten years. Default: at once.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.new.due = Some(Due::After(delay));
         self
     }
 
-    /// Not before this time, on the store's clock.
+    /// Makes the item claimable at this time of the store's clock. Default: at once.
     pub fn at(mut self, time: Timestamp) -> Self {
         self.new.due = Some(Due::At(time));
         self
     }
 
-    /// Items of one group run one at a time, in the order of their pushes.
+    /// Sets the group. Items of one group are processed one at a time, in the order of their pushes. Default: none.
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.new.group = Some(group.into());
         self
     }
 
-    /// After this many attempts it is set aside as failed; 5 otherwise.
+    /// Sets the number of attempts after which the item counts as failed. Default: 5.
     pub fn max_attempts(mut self, attempts: u16) -> Self {
         self.new.max_attempts = attempts;
         self
+    }
+
+    pub(super) fn check(&self, max_payload: usize) -> Result<()> {
+        self.payload.clone()?;
+        check::item(&self.new, max_payload)
+    }
+
+    /// Returns the item as stores take it, if it is valid.
+    pub(crate) fn into_checked(self, max_payload: usize) -> Result<NewItem> {
+        self.check(max_payload)?;
+        Ok(self.new)
     }
 }

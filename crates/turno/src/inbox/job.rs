@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Result;
 use crate::store::{Again, ClaimId, ClaimedItem, ItemId};
-use crate::tx::CallerTx;
+use crate::tx::Transaction;
 
-/// One item, as its handler sees it.
+/// One item in its handler.
 #[derive(Debug)]
 pub struct Job<T> {
     /// The work.
@@ -72,8 +72,8 @@ impl<T> Job<T> {
         self.item.attempt >= self.item.max_attempts
     }
 
-    /// Its unique key.
-    pub fn key(&self) -> Option<&str> {
+    /// Returns the item's unique key.
+    pub fn unique_key(&self) -> Option<&str> {
         self.item.key.as_deref()
     }
 
@@ -99,8 +99,8 @@ impl<T> Job<T> {
     /// `Err`, and the attempt counts as failed.
     ///
     /// # Errors
-    /// [`Error::is_lost`](crate::Error::is_lost) if another worker may have the item: roll back.
-    pub async fn complete_in(&self, tx: &mut impl CallerTx) -> Result<()> {
+    /// Returns an error ([`Error::is_lost`](crate::Error::is_lost)) if another worker may have the item: the caller must roll back.
+    pub async fn complete_in(&self, tx: &mut impl Transaction) -> Result<()> {
         let claim = self.claim();
         if let Some(claim) = tx.inbox_complete(&[claim]).await?.stale.first() {
             return Err(super::stale(claim));
@@ -109,13 +109,13 @@ impl<T> Job<T> {
         Ok(())
     }
 
-    /// If this attempt fails, the next is made after so long; with an exponential back-off otherwise.
+    /// If this attempt fails, the item is retried after this delay. Default: an exponential backoff.
     pub fn retry_in(&self, delay: Duration) {
         self.fate.set_after(|after| after.retry_in = Some(delay));
     }
 
-    /// If this attempt fails, there is no other: the item is set aside at once.
-    pub fn never_again(&self) {
+    /// If this attempt fails, the item is not retried: it counts as failed at once.
+    pub fn fail_permanently(&self) {
         self.fate.set_after(|after| after.again = Again::Never);
     }
 }

@@ -1,6 +1,5 @@
 //! The worker: a handler, and everything around it.
 
-use std::fmt::Display;
 use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -17,11 +16,13 @@ use super::Inbox;
 use super::hand::{Card, Hand};
 use super::job::{After, Job};
 use super::pump::{Counts, Pump};
+use crate::HandlerError;
 use crate::check;
 use crate::error::{Error, Result};
+use crate::handler_error::text_with_causes;
 use crate::store::{Again, ClaimedItem, Failure};
 
-/// How many handlers run at once, unless said otherwise.
+/// Default of [`Worker::concurrency`].
 const CONCURRENCY: usize = 16;
 /// How long handlers may still run after the shutdown began.
 const GRACE: Duration = Duration::from_secs(30);
@@ -32,8 +33,8 @@ const LAST_SETTLE: Duration = Duration::from_secs(10);
 ///
 /// Items are fetched ahead, many at a time; what is done is settled many at a time, together with the next
 /// fetch. Everything held is kept alive in the background. If a claim is lost all the same (the store was out
-/// of reach for too long, a person reset it), the handler's future is dropped. A handler that answers `Err`
-/// or panics has failed: its item is tried again later.
+/// of reach for too long, a person reset it), the handler's future is dropped. A handler that returns `Err`
+/// or panics has failed: its item is tried again later, and the error is recorded with its causes.
 #[derive(Debug)]
 #[must_use = "nothing happens before run"]
 pub struct Worker<T, H> {
@@ -50,6 +51,7 @@ pub struct Worker<T, H> {
 
 /// What a worker did until it ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WorkerReport {
     /// Items completed, except those that their handlers completed in transactions of their own.
     pub completed: u64,
@@ -62,42 +64,42 @@ pub struct WorkerReport {
 }
 
 impl<T, H> Worker<T, H> {
-    /// How many handlers run at once; 16 otherwise.
+    /// Sets how many handlers run at once. Default: 16.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency;
         self
     }
 
-    /// How many items are fetched beyond those with a handler; as many again, otherwise. More is faster where
-    /// handlers are quick; less is fairer to other workers where they are slow.
+    /// Sets how many items are claimed ahead of those in handlers. Default: the concurrency. More is faster for short
+    /// handlers; less is fairer to other workers if handlers are slow.
     pub fn prefetch(mut self, prefetch: usize) -> Self {
         self.prefetch = Some(prefetch);
         self
     }
 
-    /// How long a claim lives unless extended, which is done three times in that time; 30 seconds otherwise, or
-    /// what the settings say. A crashed worker's items are taken over after so long.
+    /// Sets the lease of claims, which are extended three times per lease. Other workers take over the items of a crashed
+    /// worker after this time. Default: the TTL of the settings, 30 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How long an idle worker waits before it looks by itself, should no push wake it; a quarter of an hour otherwise, or what
-    /// the settings say ([`Settings::idle_poll_max`](crate::Settings::idle_poll_max)). Where pushes do not wake, as behind a
-    /// pooler, it looks every few seconds at the least.
+    /// Sets the longest pause between two polls of an idle worker. Default:
+    /// [`Settings::idle_poll_max`](crate::Settings::idle_poll_max), 15 minutes. Pushes notify the worker; where notifications do
+    /// not arrive, as behind a pooler, it polls every few seconds.
     pub fn poll(mut self, poll: Duration) -> Self {
         self.poll = poll;
         self
     }
 
-    /// How long handlers may go on after the shutdown began; 30 seconds otherwise. Those that have not ended
-    /// by then are dropped, and their attempts have failed.
+    /// Sets how long handlers may run after the shutdown began. Then they are dropped, and their attempts have failed.
+    /// Default: 30 seconds.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Who claims, as people see it; this host and process otherwise.
+    /// Sets the worker's name, for lists and history. Default: host and process.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -108,7 +110,7 @@ impl<T, H, F, E> Worker<T, H>
 where
     H: Fn(Job<T>) -> F + Send + Sync + 'static,
     F: Future<Output = Result<(), E>> + Send + 'static,
-    E: Display + Send + 'static,
+    E: Into<HandlerError> + Send + 'static,
     T: DeserializeOwned + Send + 'static,
 {
     pub(super) fn new(inbox: Inbox, handler: H) -> Self {
@@ -125,15 +127,15 @@ where
         }
     }
 
-    /// Works until `shutdown` resolves, then ends gracefully: items that were not begun are given back at once,
-    /// handlers that run may finish, and what they did is settled.
+    /// Works until `shutdown` resolves. Then items without a handler are given back at once, running handlers may finish, and
+    /// their results are stored.
     ///
-    /// Not cancel-safe: dropped half-way, it leaves claims behind, which end by themselves.
+    /// Not cancel-safe: if the future is dropped, its claims expire.
     ///
     /// # Errors
-    /// If an argument is out of rule, or the last results could not be settled. A store that does not answer
-    /// meanwhile is waited for.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<WorkerReport> {
+    /// Returns an error if an argument is invalid, or the last results could not be stored. While the store is unavailable, the
+    /// worker retries.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<WorkerReport> {
         self.check()?;
         let hand = Arc::new(Hand::new());
         let counts = Arc::new(Counts::default());
@@ -226,7 +228,7 @@ async fn serve<T, H, F, E>(hand: Arc<Hand>, handler: Arc<H>)
 where
     H: Fn(Job<T>) -> F,
     F: Future<Output = Result<(), E>>,
-    E: Display,
+    E: Into<HandlerError>,
     T: DeserializeOwned,
 {
     while let Some(Card { item, fate }) = hand.next().await {
@@ -261,7 +263,7 @@ async fn attempt<T, H, F, E>(
 where
     H: Fn(Job<T>) -> F,
     F: Future<Output = Result<(), E>>,
-    E: Display,
+    E: Into<HandlerError>,
     T: DeserializeOwned,
 {
     let payload = serde_json::from_str(&item.payload)
@@ -278,7 +280,9 @@ where
         // Whatever the handler left half-done is its own: nothing of ours is touched inside.
         match std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(result)) => Poll::Ready(result.map_err(|error| error.to_string())),
+            Ok(Poll::Ready(result)) => {
+                Poll::Ready(result.map_err(|error| text_with_causes(&*error.into())))
+            }
             Err(panic) => Poll::Ready(Err(format!("panicked: {}", panic_text(&*panic)))),
         }
     })

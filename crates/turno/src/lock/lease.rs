@@ -8,18 +8,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::keep::{self, Keeper};
+use super::renewal::{self, AutoRenew};
 use super::{LeaseId, ReleaseOutcome, RenewOutcome};
 use crate::Turno;
 use crate::check;
 use crate::error::Result;
 use crate::store::{Grant, LockAcquire, LockRelease, LockRenew, Token};
-use crate::tx::CallerTx;
+use crate::tx::Transaction;
 
-/// A lock that is yours, until it expires, is released, or is broken.
+/// The right to a lock, until it expires, is released or is broken.
 ///
-/// Dropped without [`Lease::release`], it is given back in the background as well as that can be done;
-/// [`Lease::detach`] lets it live on.
+/// Dropped without [`Lease::release`], it is released in the background; [`Lease::detach`] keeps it.
 #[derive(Debug)]
 #[must_use = "dropping a lease gives it back"]
 pub struct Lease {
@@ -76,7 +75,7 @@ impl Lease {
         };
         let state = LeaseState {
             until: Mutex::new(until),
-            margin: keep::margin(ask.ttl.min(grant.remaining)),
+            margin: renewal::margin(ask.ttl.min(grant.remaining)),
             ending: CancellationToken::new(),
             lost: CancellationToken::new(),
         };
@@ -89,7 +88,7 @@ impl Lease {
         }
     }
 
-    /// Its name, by which it can be renewed and released from anywhere.
+    /// Returns the id, by which any process can renew and release the lease.
     pub fn id(&self) -> LeaseId {
         LeaseId {
             resource: self.grant.resource.clone(),
@@ -97,32 +96,32 @@ impl Lease {
         }
     }
 
-    /// What is locked.
+    /// Returns the resource.
     pub fn resource(&self) -> &str {
         &self.grant.resource
     }
 
-    /// Who holds it.
+    /// Returns the owner.
     pub fn owner(&self) -> &str {
         &self.grant.owner
     }
 
-    /// The fencing token: larger than that of every earlier holder. Hand it to whatever you write to.
+    /// Returns the fencing token, which is larger than that of every earlier holder. Send it with each write to another system.
     pub fn token(&self) -> Token {
         self.grant.token
     }
 
-    /// The lease as the store granted it.
+    /// Returns the grant of the store.
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// When it ends, on the store's clock, as far as is known here.
+    /// Returns when the lease expires, on the store's clock, as of the last renewal.
     pub fn expires_at(&self) -> Timestamp {
         self.state.until().there
     }
 
-    /// How long it surely still lives, on this process's own clock.
+    /// Returns for how long the lease is certainly valid, on this process's monotonic clock.
     pub fn remaining(&self) -> Duration {
         self.state
             .expiry()
@@ -130,7 +129,7 @@ impl Lease {
     }
 
     /// Resolves when the work should stop: the lease is lost, or could not be renewed and is about to
-    /// expire. It needs a lease that is being kept ([`Lease::keep`], or inside
+    /// expire. It needs a lease that is being kept ([`Lease::auto_renew`], or inside
     /// [`Lock::run`](super::Lock::run)).
     pub async fn ending(&self) {
         self.state.ending.cancelled().await;
@@ -144,52 +143,52 @@ impl Lease {
     /// Resolves when the lease must be taken for gone: the store has said so, or its time is up less
     /// a margin. Work that still runs then may meet the next holder.
     pub async fn gone(&self) {
-        keep::gone(&self.state).await;
+        renewal::gone(&self.state).await;
     }
 
-    /// Renews it in the background until the [`Keeper`] is dropped.
-    pub fn keep(&self) -> Keeper {
-        Keeper::spawn(self.turno.clone(), self.id(), self.ttl, self.state.clone())
+    /// Renews the lease in the background, three times per TTL, until the returned [`AutoRenew`] is dropped.
+    pub fn auto_renew(&self) -> AutoRenew {
+        AutoRenew::spawn(self.turno.clone(), self.id(), self.ttl, self.state.clone())
     }
 
-    /// Lengthens it by its time to live, from now.
+    /// Renews the lease: it expires one TTL from now.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// Returns an error if the store is unavailable.
     pub async fn renew(&self) -> Result<RenewOutcome> {
         self.renew_for(self.ttl).await
     }
 
-    /// Lengthens it to another time from now. It never becomes shorter.
+    /// Renews the lease with another TTL. It never becomes shorter.
     ///
     /// # Errors
-    /// If the time is out of rule or the store does not answer.
+    /// Returns an error if the TTL is invalid, or the store is unavailable.
     pub async fn renew_for(&self, ttl: Duration) -> Result<RenewOutcome> {
         check::ttl(ttl, self.turno.settings().max_ttl)?;
         renew(&self.turno, &self.id(), ttl, &self.state).await
     }
 
-    /// Fencing, enforced: in your own transaction, as its last statement before the commit.
+    /// Checks in the caller's own [transaction](crate::tx) that the lease has not ended. Call it last, before the commit.
     ///
-    /// It fails if the token is stale, and otherwise keeps everybody from taking the lock over until
-    /// that transaction has ended, even past the expiry. See [`crate::tx`] for the transactions.
+    /// If the check succeeds, no other caller can take over the lock until the transaction has ended, even if the lease
+    /// expires meanwhile.
     ///
     /// # Errors
-    /// [`Error::is_lost`](crate::Error::is_lost) if the token is stale: roll back.
-    pub async fn guard<T: CallerTx>(&self, tx: &mut T) -> Result<()> {
-        tx.lock_guard(&self.grant.resource, self.grant.token).await
+    /// Returns an error ([`Error::is_lost`](crate::Error::is_lost)) if the token is stale: the caller must roll back.
+    pub async fn guard<T: Transaction>(&self, tx: &mut T) -> Result<()> {
+        super::guard(tx, &self.id()).await
     }
 
-    /// Gives back one hold. `Lost` means that somebody else may have been in: the work was not alone.
+    /// Releases one hold. [`ReleaseOutcome::Lost`] means that the lease had ended, and another holder may have worked meanwhile.
     ///
     /// # Errors
-    /// If the store does not answer; the lease then ends with its time to live.
+    /// Returns an error if the store is unavailable. The lease then expires.
     pub async fn release(mut self) -> Result<ReleaseOutcome> {
         let hold = self.hold.take().expect("a lease is released once");
         release(&self.turno, self.id(), hold).await
     }
 
-    /// Lets it live on without this handle; somebody releases it by its id, or it expires.
+    /// Keeps the lease without this handle, until it is released by its id or expires.
     pub fn detach(mut self) -> LeaseId {
         self.hold = None;
         self.id()
@@ -229,14 +228,21 @@ async fn release(turno: &Turno, id: LeaseId, hold: Uuid) -> Result<ReleaseOutcom
         hold: Some(hold),
         request: Uuid::now_v7(),
     };
-    turno.lock_release_with(&ask).await
+    release_by_token(turno, &ask).await
+}
+
+/// Ends one hold, and wakes the waiters of this process.
+pub(super) async fn release_by_token(turno: &Turno, ask: &LockRelease) -> Result<ReleaseOutcome> {
+    let outcome = turno.store().lock_release(ask).await?;
+    turno.store().wakers().wake(&ask.resource);
+    Ok(outcome)
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(hold) = self.hold.take() else { return };
         let (turno, id) = (self.turno.clone(), self.id());
-        self.turno.behind(async move {
+        self.turno.spawn_background(async move {
             if let Err(error) = release(&turno, id, hold).await {
                 tracing::warn!(%error, "a dropped lease was not released; it ends with its time to live");
             }

@@ -9,8 +9,9 @@ use crate::store::Busy;
 
 /// Why the work did not run, or did not finish.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RunError<E = Infallible> {
-    /// Somebody else has the lock; the work was not begun.
+    /// Another holder has the lock. The work did not begin.
     #[error("{0}")]
     Busy(Busy),
     /// The lease was lost, or could not be renewed; the work was stopped before it could expire.
@@ -18,12 +19,12 @@ pub enum RunError<E = Infallible> {
         "the lease {0} was lost, and the work was stopped: look at the lock's history, and begin again"
     )]
     Lost(LeaseId),
-    /// The store does not answer, or an argument is out of rule; the work was not begun.
+    /// The store is unavailable, or an argument is invalid. The work did not begin.
     #[error(transparent)]
     Store(#[from] Error),
-    /// The work's own error.
-    #[error("{0}")]
-    Work(E),
+    /// The work failed.
+    #[error("the work failed")]
+    Work(#[source] E),
 }
 
 impl<E> RunError<E> {
@@ -37,7 +38,7 @@ impl<E> RunError<E> {
 }
 
 impl Lock {
-    /// Does some work under the lock.
+    /// Runs work under the lock.
     ///
     /// The lease is renewed in the background. If it is lost, or cannot be renewed in time,
     /// [`Lease::ending`] tells the work, and a moment later, still before the lease could have expired,
@@ -64,7 +65,7 @@ async fn run_under<T, E>(
     lease: Lease,
     work: impl AsyncFnOnce(&Lease) -> Result<T, E>,
 ) -> Result<T, RunError<E>> {
-    let keeper = lease.keep();
+    let keeper = lease.auto_renew();
     let done = tokio::select! {
         // The work first: what is finished is finished.
         biased;

@@ -10,8 +10,8 @@ use super::{Lease, LeaseId, Lock, LockMode, ReleaseOutcome, RunError, WaitOrder,
 use crate::Turno;
 use crate::check;
 use crate::error::{Error, Result};
-use crate::own_task;
 use crate::store::{Busy, LockAcquire, LockAcquireAll, LockAllOutcome};
+use crate::uncancelled;
 
 /// Locks on several resources, to be taken together. They are taken in sorted order, so that two who
 /// want the same ones cannot wait for each other.
@@ -65,10 +65,10 @@ impl LockSet {
         self.each(|lock| lock.request(request))
     }
 
-    /// Takes all of them, or none.
+    /// Acquires all of them, or none.
     ///
     /// # Errors
-    /// If an argument is out of rule or the store does not answer.
+    /// Returns an error if an argument is invalid or the store is unavailable.
     pub async fn acquire(mut self) -> Result<AcquireAll> {
         if !(1..=check::MAX_TOGETHER).contains(&self.resources.len()) {
             return Err(Error::invalid(
@@ -125,7 +125,7 @@ impl LockSet {
             AcquireAll::Acquired(leases) => leases,
             AcquireAll::Busy(busy) => return Err(RunError::Busy(busy)),
         };
-        let keepers: Vec<_> = leases.leases.iter().map(Lease::keep).collect();
+        let keepers: Vec<_> = leases.leases.iter().map(Lease::auto_renew).collect();
         let done = tokio::select! {
             biased;
             done = work(&leases) => Ok(done),
@@ -157,7 +157,7 @@ impl wait::Attempt for Together {
 
     async fn attempt(&self) -> wait::Tried<LeaseSet> {
         let (turno, ask) = (self.turno.clone(), self.ask.clone());
-        own_task::ask(async move {
+        uncancelled::run_to_completion(async move {
             let asked = Instant::now();
             Ok(match turno.store().lock_acquire_all(&ask).await? {
                 LockAllOutcome::Busy(busy) => Err(busy),
@@ -179,7 +179,7 @@ impl wait::Attempt for Together {
 pub enum AcquireAll {
     /// All are yours.
     Acquired(LeaseSet),
-    /// Somebody else has one of them; none is yours.
+    /// Another holder has one of them; none was acquired.
     Busy(Busy),
 }
 
@@ -192,7 +192,7 @@ impl AcquireAll {
         }
     }
 
-    /// Whether somebody else has one of them.
+    /// Returns whether another holder has one of them.
     pub fn is_busy(&self) -> bool {
         matches!(self, AcquireAll::Busy(_))
     }
@@ -235,7 +235,7 @@ impl LeaseSet {
     /// Gives all of them back, the last taken first. `Lost` if any was.
     ///
     /// # Errors
-    /// If the store does not answer; those not yet given back are given back in the background.
+    /// Returns an error if the store is unavailable. The other leases are released in the background.
     pub async fn release(self) -> Result<ReleaseOutcome> {
         let mut answer = ReleaseOutcome::Released { holds: 0 };
         for lease in self.leases.into_iter().rev() {

@@ -232,7 +232,8 @@ impl Line<'_> {
 
     fn leave(&mut self) {
         if let Some((place, _)) = self.place.take() {
-            self.turno.behind(leave(self.turno.clone(), place));
+            self.turno
+                .spawn_background(leave(self.turno.clone(), place));
         }
     }
 }

@@ -11,7 +11,7 @@ use super::answer;
 use crate::Turno;
 use crate::error::Result;
 use crate::store::{OnceClaim, OnceComplete, OnceGrant, OnceSettled, Released, Token};
-use crate::tx::CallerTx;
+use crate::tx::Transaction;
 
 /// Right and obligation to do the work of a key.
 ///
@@ -123,7 +123,7 @@ impl Claim {
     /// Returns an error with [`Error::is_lost`](crate::Error::is_lost) if another run has taken over: roll back.
     pub async fn complete_in<T: Serialize + ?Sized>(
         &self,
-        tx: &mut impl CallerTx,
+        tx: &mut impl Transaction,
         answer: &T,
     ) -> Result<()> {
         let text = answer::text_of(answer)?;
@@ -153,7 +153,7 @@ impl Claim {
     ///
     /// # Errors
     /// Returns an error if the store is unavailable. The key then becomes unknown when the lease expires.
-    pub async fn doubt(self) -> Result<OnceSettled> {
+    pub async fn release_unknown(self) -> Result<OnceSettled> {
         self.give_back(Released::Unknown).await
     }
 
@@ -169,8 +169,8 @@ impl Claim {
         self.id().clone()
     }
 
-    /// Extends the claim in the background until the returned [`Keeper`] is dropped.
-    pub fn keep(&self) -> Keeper {
+    /// Extends the claim in the background until the returned [`AutoExtend`] is dropped.
+    pub fn auto_extend(&self) -> AutoExtend {
         let stop = CancellationToken::new();
         let keep = keep(
             self.turno.clone(),
@@ -179,18 +179,18 @@ impl Claim {
             self.state.clone(),
         );
         let stopped = stop.clone();
-        self.turno.behind(async move {
+        self.turno.spawn_background(async move {
             tokio::select! {
                 () = stopped.cancelled() => {}
                 () = keep => {}
             }
         });
-        Keeper {
+        AutoExtend {
             _stop: stop.drop_guard(),
         }
     }
 
-    /// Resolves when the store has reported that another run has taken over; [`Claim::keep`] detects that.
+    /// Resolves when the store has reported that another run has taken over; [`Claim::auto_extend`] detects that.
     pub async fn stale(&self) {
         self.state.stale.cancelled().await;
     }
@@ -220,7 +220,7 @@ impl Drop for Claim {
             false => Released::Undone,
         };
         let (turno, claim) = (self.turno.clone(), self.id().clone());
-        self.turno.behind(async move {
+        self.turno.spawn_background(async move {
             if let Err(error) = turno.once_release(&claim, released).await {
                 tracing::debug!(%claim, %error, "not given back; the claim ends by itself");
             }
@@ -231,7 +231,7 @@ impl Drop for Claim {
 /// Extends a claim until it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the extending"]
-pub struct Keeper {
+pub struct AutoExtend {
     _stop: DropGuard,
 }
 

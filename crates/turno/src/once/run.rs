@@ -11,6 +11,7 @@ use crate::store::{OnceClaim, OnceRun, OnceSettled, Released};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OnceError<E = Infallible> {
     /// Another caller is doing the work.
     #[error("the work is in flight{}: ask again in a moment", by(.0))]
@@ -36,8 +37,8 @@ pub enum OnceError<E = Infallible> {
     #[error(transparent)]
     Store(#[from] Error),
     /// Error of the work itself.
-    #[error("{0}")]
-    Work(E),
+    #[error("the work failed")]
+    Work(#[source] E),
 }
 
 fn by(run: &OnceRun) -> String {
@@ -99,7 +100,7 @@ impl Once {
     ///
     /// # Errors
     /// As [`Once::run`]; [`OnceError::Unknown`] if the probe cannot determine it.
-    pub async fn run_or_ask<T, E>(
+    pub async fn run_with_probe<T, E>(
         self,
         work: impl AsyncFnOnce(&Claim) -> Result<T, E>,
         probe: impl AsyncFnOnce(&Claim) -> Result<Probe<T>, E>,
@@ -115,7 +116,7 @@ impl Once {
         if claim.attempt() == 1 {
             return do_it(claim, work, self.on_error).await;
         }
-        let keeper = claim.keep();
+        let keeper = claim.auto_extend();
         let found = probe(&claim).await;
         drop(keeper);
         match found {
@@ -123,7 +124,7 @@ impl Once {
             Ok(Probe::NotDone) => do_it(claim, work, self.on_error).await,
             Ok(Probe::Unsure) => {
                 let run = vanished(&claim);
-                claim.doubt().await?;
+                claim.release_unknown().await?;
                 Err(OnceError::Unknown(run))
             }
             Err(error) => {
@@ -170,7 +171,7 @@ async fn do_it<T: Serialize, E>(
     work: impl AsyncFnOnce(&Claim) -> Result<T, E>,
     on_error: Released,
 ) -> Result<T, OnceError<E>> {
-    let keeper = claim.keep();
+    let keeper = claim.auto_extend();
     // A panic or a cancellation drops the claim, and makes the key unknown.
     let done = work(&claim).await;
     drop(keeper);

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use super::{Answer, Begin, Claim, Once, wake_name};
 use crate::Turno;
 use crate::error::Result;
-use crate::own_task;
 use crate::patience;
 use crate::store::{OnceBegin, OnceOutcome, WhileInFlight};
+use crate::uncancelled;
 
 /// Longest pause between two polls when notifications arrive: short enough that the store keeps the waiter registered.
 const LOOK_HEARING: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
 
 /// Lets the store wait, if it supports that. Returns `None` if it does not.
 async fn begin_waiting(once: &Once, ask: &OnceBegin) -> Result<Option<Begin>> {
-    let unheard = Unheard(Some((once.turno.clone(), ask.clone())));
+    let unheard = ReleaseOnCancel(Some((once.turno.clone(), ask.clone())));
     let waited = once.turno.store().once_begin_waiting(ask, once.wait).await;
     unheard.heard();
     let Some(outcome) = waited? else {
@@ -80,21 +80,21 @@ async fn begin_waiting(once: &Once, ask: &OnceBegin) -> Result<Option<Begin>> {
 
 /// Releases a claim on cancellation. If a caller is cancelled while the store waits, the claim may just have been granted.
 /// On drop, the same request id is sent again, and a claim that is returned is released.
-struct Unheard(Option<(Turno, OnceBegin)>);
+struct ReleaseOnCancel(Option<(Turno, OnceBegin)>);
 
-impl Unheard {
+impl ReleaseOnCancel {
     fn heard(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Unheard {
+impl Drop for ReleaseOnCancel {
     fn drop(&mut self) {
         let Some((turno, mut ask)) = self.0.take() else {
             return;
         };
         ask.in_flight = WhileInFlight::Leave;
-        turno.clone().behind(async move {
+        turno.clone().spawn_background(async move {
             let outcome = turno.store().once_begin(&ask).await;
             if let Err(error) = outcome.and_then(|outcome| begun(turno, &ask, outcome)) {
                 tracing::debug!(%error, "not asked whether it was granted; a claim ends by itself");
@@ -106,7 +106,7 @@ impl Drop for Unheard {
 /// Tries once, in a spawned task: if the caller is cancelled meanwhile, the claim is dropped and thereby released.
 async fn try_begin(turno: &Turno, ask: OnceBegin) -> Result<Begin> {
     let turno = turno.clone();
-    let begun = own_task::ask(async move {
+    let begun = uncancelled::run_to_completion(async move {
         let outcome = turno.store().once_begin(&ask).await?;
         begun(turno, &ask, outcome)
     })

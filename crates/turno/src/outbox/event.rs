@@ -1,4 +1,4 @@
-//! An event on its way into the outbox.
+//! An event before it is emitted.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -11,13 +11,13 @@ use crate::check;
 use crate::error::{Error, Kind, Result};
 use crate::store::NewEvent;
 
-/// A fact: what happened, and what there is to say about it.
+/// An event to be emitted: a type, a payload and its options.
 ///
 /// ```
 /// use turno::outbox::Event;
 ///
 /// let event = Event::new("TicketCreatedEvent", &serde_json::json!({"ticket": 7}))
-///     .key(7)
+///     .ordering_key(7)
 ///     .correlation_id("a1b2c3")
 ///     .header("tenant", "north");
 /// ```
@@ -25,12 +25,19 @@ use crate::store::NewEvent;
 #[must_use = "it is not emitted yet"]
 pub struct Event {
     new: NewEvent,
-    /// The payload, or why there is none.
+    /// Whether the payload could be written as JSON.
     payload: Result<()>,
 }
 
+impl From<&Event> for Event {
+    fn from(event: &Event) -> Self {
+        event.clone()
+    }
+}
+
 impl Event {
-    /// An event of a type (`TicketCreatedEvent`, or `ticket.created`) with a payload, which is written as JSON.
+    /// Creates an event of a type, such as `TicketCreatedEvent` or `ticket.created`, whose payload is serialized as JSON. A
+    /// payload that cannot be serialized is reported when the event is emitted.
     pub fn new(kind: impl Into<String>, payload: &(impl Serialize + ?Sized)) -> Self {
         let (text, payload) = match serde_json::to_string(payload) {
             Ok(text) => (text, Ok(())),
@@ -39,7 +46,13 @@ impl Event {
         Event::with(kind.into(), text, payload)
     }
 
-    /// An event whose payload is JSON text already; it is kept to the letter.
+    /// Creates an event from a payload that is JSON text. The text is stored unchanged.
+    ///
+    /// ```
+    /// use turno::outbox::Event;
+    ///
+    /// assert!(Event::from_json("TicketCreatedEvent", r#"{"ticket": 7}"#).payload_error().is_none());
+    /// ```
     pub fn from_json(kind: impl Into<String>, payload: impl Into<String>) -> Self {
         let text = payload.into();
         let payload = serde_json::from_str::<serde::de::IgnoredAny>(&text)
@@ -65,54 +78,64 @@ impl Event {
         }
     }
 
-    /// The ordering key: events with one key are published in the order of their emission, by relays that keep it.
-    pub fn key(mut self, key: impl Display) -> Self {
+    /// Sets the ordering key: a relay in the modes `ordered` (default) and `single` publishes the events of one key in the
+    /// order of their emission. Default: none.
+    pub fn ordering_key(mut self, key: impl Display) -> Self {
         self.new.key = Some(key.to_string());
         self
     }
 
-    /// What it belongs to, across services.
+    /// Sets the correlation id, which connects messages across services. Default: none.
     pub fn correlation_id(mut self, id: impl Display) -> Self {
         self.new.correlation_id = Some(id.to_string());
         self
     }
 
-    /// The W3C trace context, as the `traceparent` header has it.
+    /// Sets the W3C trace context, in the format of the `traceparent` header. Default: none.
     pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
         self.new.traceparent = Some(traceparent.into());
         self
     }
 
-    /// The W3C trace state, as the `tracestate` header has it.
+    /// Sets the W3C trace state, in the format of the `tracestate` header. Default: none.
     pub fn tracestate(mut self, tracestate: impl Into<String>) -> Self {
         self.new.tracestate = Some(tracestate.into());
         self
     }
 
-    /// A header of the application's own.
+    /// Adds a header of the application.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.new.headers.insert(name.into(), value.into());
         self
     }
 
-    /// Not before so long after the emission.
+    /// Publishes the event no sooner than this long after its emission. Default: at once.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.new.delay = Some(delay);
         self
     }
 
-    /// An id of your own: emitted twice, it is stored once, for as long as the outbox remembers it. A UUIDv7
-    /// otherwise.
+    /// Sets the id. An event that is emitted twice with one id is stored once, while the outbox keeps the record of the first.
+    /// Default: a new UUIDv7.
     pub fn id(mut self, id: Uuid) -> Self {
         self.new.id = Some(id);
         self
     }
 
-    /// The event as stores know it, if it is within the rules.
-    pub(super) fn checked(&self, max_payload: usize) -> Result<NewEvent> {
+    /// Returns why the payload is invalid, if it is. Emitting the event returns the same error.
+    pub fn payload_error(&self) -> Option<&Error> {
+        self.payload.as_ref().err()
+    }
+
+    pub(super) fn check(&self, max_payload: usize) -> Result<()> {
         self.payload.clone()?;
-        check::event(&self.new, max_payload)?;
-        Ok(self.new.clone())
+        check::event(&self.new, max_payload)
+    }
+
+    /// Returns the event as stores take it, if it is valid.
+    pub(super) fn into_checked(self, max_payload: usize) -> Result<NewEvent> {
+        self.check(max_payload)?;
+        Ok(self.new)
     }
 }
 

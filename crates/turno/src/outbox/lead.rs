@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::relay::Relay;
 use crate::error::Result;
-use crate::lock::{Acquire, Keeper, Lease};
+use crate::lock::{Acquire, AutoRenew, Lease};
 use crate::store::{Lead, Leading, OutboxLead};
 
 /// How often one that is not leading tries again.
@@ -18,7 +18,7 @@ const LEASE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum Alone {
     Session(Box<dyn Leading>),
-    Lease(Lease, Keeper),
+    Lease(Lease, AutoRenew),
 }
 
 impl Alone {
@@ -93,7 +93,7 @@ async fn attempt(relay: &Relay) -> Result<std::result::Result<Alone, String>> {
         .description("the only relay of the outbox");
     Ok(match lock.acquire().await? {
         Acquire::Acquired(lease) => {
-            let keeper = lease.keep();
+            let keeper = lease.auto_renew();
             Ok(Alone::Lease(lease, keeper))
         }
         Acquire::Busy(busy) => {

@@ -16,29 +16,30 @@ use super::routes::Routes;
 use super::{Outbox, lead};
 use crate::check;
 use crate::error::{Error, Result};
+use crate::shutdown;
 use crate::sink::Sink;
 use crate::store::{Archive, OnDead, Order};
 
-/// How many events are taken at once, unless said otherwise.
+/// Default of [`Relay::batch`].
 const BATCH: u32 = 50;
-/// How often an event may be refused, unless said otherwise. With the pauses of [`BACKOFF`] the last attempt is about eight
-/// hours after the first one.
+/// Default of [`Relay::max_attempts`]. With the pauses of [`BACKOFF`] the last attempt is about eight hours after the first one.
 const MAX_ATTEMPTS: u32 = 20;
-/// How long a relay may be silent before others take over what it had taken, unless said otherwise.
+/// Default of [`Relay::lease`].
 const LEASE: Duration = Duration::from_secs(15);
-/// The pause after the first refusal and the longest one, unless said otherwise.
+/// Default of [`Relay::backoff`].
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60 * 60));
-/// The pause after the first outage of a sink and the longest one, unless said otherwise.
+/// Default of [`Relay::outage_backoff`].
 const OUTAGE_BACKOFF: Pauses = Pauses {
     first: Duration::from_millis(100),
     longest: Duration::from_secs(20),
 };
-/// The advisory lock of those that relay alone, unless said otherwise.
+/// Default of [`Relay::lock_id`].
 const LOCK_ID: i64 = 42;
 
 /// Who publishes, and in what order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Mode {
     /// One relay at a time, in the order of emission; the others wait to take over.
     Single,
@@ -112,6 +113,7 @@ pub struct Relay {
 
 /// What a relay did until it ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct RelayReport {
     /// Events published and recorded as such.
     pub sent: u64,
@@ -119,7 +121,7 @@ pub struct RelayReport {
     pub refused: u64,
     /// Of these, events that are dead now.
     pub dead: u64,
-    /// Events given back because the sink was out, or the relay was told to stop.
+    /// Events given back because the sink was out, or the relay was stopped.
     pub returned: u64,
     /// Events that another relay had taken over by then.
     pub stale: u64,
@@ -147,14 +149,13 @@ impl Relay {
         }
     }
 
-    /// Who publishes, and in what order; [`Mode::Ordered`] otherwise.
+    /// Sets how many relays publish at once, and in what order. Default: [`Mode::Ordered`].
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// How many events are published at once, up to 1000; 50 otherwise. More is faster when there are many. As many again
-    /// are taken ahead.
+    /// Sets how many events are published at once, up to 1000. Default: 50. As many again are claimed ahead.
     pub fn batch(mut self, batch: u32) -> Self {
         self.batch = batch;
         self
@@ -167,8 +168,8 @@ impl Relay {
         self
     }
 
-    /// The pause after the first refusal, which doubles with each further one, and the longest; a second and an hour
-    /// otherwise. Both are jittered.
+    /// Sets the pause after the first refusal, which doubles with each further one, and the longest pause. Default: one second
+    /// and one hour. Both are jittered.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.backoff = (first, longest);
         self
@@ -181,21 +182,21 @@ impl Relay {
         self
     }
 
-    /// How long a relay may be silent before others take over what it had taken; 15 seconds otherwise.
+    /// Sets the lease of claimed events: other relays take them over after this time without an extension. Default: 15 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How long an idle relay waits before it looks by itself, should no emission wake it; a quarter of an hour otherwise, or
-    /// what the settings say ([`Settings::idle_poll_max`](crate::Settings::idle_poll_max)). Where emissions do not wake, as
-    /// behind a pooler, it looks every few seconds at the least.
+    /// Sets the longest pause between two polls of an idle relay. Default:
+    /// [`Settings::idle_poll_max`](crate::Settings::idle_poll_max), 15 minutes. Emissions notify the relay; where notifications do
+    /// not arrive, as behind a pooler, it polls every few seconds.
     pub fn poll(mut self, poll: Duration) -> Self {
         self.poll = poll;
         self
     }
 
-    /// What a dead event does to its key; [`OnDead::Skip`] otherwise.
+    /// Sets what a dead event does to the later events of its ordering key. Default: [`OnDead::Skip`].
     pub fn on_dead(mut self, choice: OnDead) -> Self {
         self.on_dead = choice;
         self
@@ -207,31 +208,45 @@ impl Relay {
         self
     }
 
-    /// Whether dispatched events are kept whole; only their ids are, otherwise.
+    /// Sets whether dispatched events are archived. Default: only their ids are kept.
     pub fn archive(mut self, archive: Archive) -> Self {
         self.archive = archive;
         self
     }
 
-    /// The number of the advisory lock of those that relay alone ([`Mode::Single`]); 42 otherwise.
+    /// Sets the number of the advisory lock in [`Mode::Single`]. Default: 42.
     pub fn lock_id(mut self, id: i64) -> Self {
         self.lock_id = id;
         self
     }
 
-    /// Who relays, as people see it; this host and process otherwise.
+    /// Sets the relay's name, for lists and history. Default: host and process.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Publishes until told to stop: what is under way then is finished and recorded, and the rest given back.
+    /// Publishes until `shutdown` resolves. Then the relay finishes and records what it is publishing, and gives back the rest.
     ///
-    /// Dropping the future stops at once. What was under way then is published again, when its claim has ended.
+    /// Dropping the future stops at once. The events that were being published are published again after their claim has
+    /// expired.
     ///
     /// # Errors
-    /// If a setting is out of rule. A store or a sink that does not answer is waited for.
-    pub async fn run(self, stop: CancellationToken) -> Result<RelayReport> {
+    /// Returns an error if an option is invalid. While the store or the sink is unavailable, the relay retries.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use turno::sink::Stdout;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let shutdown = tokio::time::sleep(Duration::from_millis(50)); // such as a signal
+    /// let report = turno.outbox().relay(Arc::new(Stdout::new())).run(shutdown).await?;
+    /// assert_eq!(report.sent, 0);
+    /// # Ok(()) }
+    /// ```
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<RelayReport> {
         check::name("relay", &self.name)?;
         check::batch(self.batch)?;
         check::lease(self.lease)?;
@@ -247,12 +262,16 @@ impl Relay {
         let breaker = Breaker::new(self.outage_backoff);
         let routes = Routes::new(self.outage_backoff);
         let flow = || Flow::new(&self, &counts, &breaker, &routes);
-        match self.mode {
-            Mode::Parallel | Mode::Ordered => {
-                flow().run(&stop).await;
+        let stop = CancellationToken::new();
+        let publish = async {
+            match self.mode {
+                Mode::Parallel | Mode::Ordered => {
+                    flow().run(&stop).await;
+                }
+                Mode::Single => self.alone(flow, &stop).await,
             }
-            Mode::Single => self.alone(flow, &stop).await,
-        }
+        };
+        shutdown::cancel_when(shutdown, &stop, publish).await;
         self.sink.close().await;
         Ok(counts.report())
     }

@@ -9,6 +9,7 @@ use crate::error::{Error, Kind, Result};
 
 /// Options of a sink that are not in its URL. A sink ignores options that do not apply to it.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct SinkOptions {
     /// RabbitMQ: exchange. Default: `turno.events`.
     pub exchange: Option<String>,

@@ -130,8 +130,25 @@ impl PostgresStore {
     /// # Errors
     /// As [`PostgresStore::connect`].
     pub async fn connect_with(url: &str, settings: &Settings) -> Result<Self> {
-        let gather = settings.gather;
         let (pool, route) = connect::open(url, settings).await?;
+        Ok(PostgresStore::on(pool, route, settings))
+    }
+
+    /// Uses a pool of the caller. See [`Turno::from_pool`](crate::Turno::from_pool) for what it must allow.
+    ///
+    /// # Errors
+    /// Returns an error if the pool gives no connection.
+    pub async fn from_pool(pool: deadpool_postgres::Pool, settings: &Settings) -> Result<Self> {
+        let settings = Settings {
+            connections: pool.status().max_size,
+            ..settings.clone()
+        };
+        let (pool, route) = connect::given(pool).await?;
+        Ok(PostgresStore::on(pool, route, &settings))
+    }
+
+    fn on(pool: connect::Pool, route: Arc<connect::Route>, settings: &Settings) -> Self {
+        let gather = settings.gather;
         let calls = Calls {
             pool,
             route,
@@ -162,7 +179,7 @@ impl PostgresStore {
             store.wakers.clone(),
             store.stop.clone(),
         ));
-        Ok(store)
+        store
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod queries;
 
 mod access;
 mod adopt;
+pub(crate) mod caller;
 mod diagnose;
 mod error;
 mod history;

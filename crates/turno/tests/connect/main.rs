@@ -7,4 +7,5 @@ mod hosts;
 mod modes;
 mod over_tls;
 mod passwords;
+mod pools;
 mod sessions;

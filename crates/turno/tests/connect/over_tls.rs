@@ -126,7 +126,7 @@ async fn a_call_that_gives_up_is_cancelled_over_an_encrypted_connection() {
     })
     .await;
     open.rollback().await.unwrap();
-    assert!(turno.once_status("pay/1").await.unwrap().is_none());
+    assert!(turno.once("pay/1").status().await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

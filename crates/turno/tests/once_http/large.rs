@@ -74,7 +74,7 @@ async fn an_answer_that_must_not_be_kept_is_not() {
     site.send(paying("77")).await.assert_fresh("secret");
     assert_not_stored(&site).await;
     let view = site.await_state(turno::once::OnceState::Done).await;
-    let view = site.turno.once_status(&view.key).await.unwrap();
+    let view = site.turno.once(&view.key).status().await.unwrap();
     assert_eq!(view.unwrap().answer, None);
 }
 

@@ -49,7 +49,7 @@ async fn it_is_refused(url: &str) {
 
     // Until an operator has resolved it.
     let view = site.await_state(OnceState::Unknown).await;
-    assert!(site.turno.once_forget(&view.key).await.unwrap());
+    assert!(site.turno.once(&view.key).forget().await.unwrap());
     site.send(paying("77"))
         .await
         .assert_fresh("run 2, attempt 1");

@@ -79,9 +79,7 @@ fn urls_that_cannot_be_used_are_not_repeated() {
         assert!(!shown.contains(PASSWORD), "{shown}");
         assert!(error.is_invalid());
     }
-    let options = SinkOptions {
-        secret: Some(PASSWORD.to_owned()),
-        ..SinkOptions::default()
-    };
+    let mut options = SinkOptions::default();
+    options.secret = Some(PASSWORD.to_owned());
     assert!(!format!("{options:?}").contains(PASSWORD));
 }

@@ -50,7 +50,7 @@ async fn emit(turno: &Turno, kinds: &[&str]) {
     let events: Vec<_> = (0..EVENTS)
         .flat_map(|n| kinds.iter().map(move |kind| Event::new(*kind, &n)))
         .collect();
-    turno.outbox().emit_alone(&events).await.unwrap();
+    turno.outbox().emit_many(&events).await.unwrap();
 }
 
 /// A relay in the background.
@@ -62,7 +62,7 @@ struct Running {
 impl Running {
     fn start(relay: Relay) -> Self {
         let stop = CancellationToken::new();
-        let task = tokio::spawn(relay.run(stop.clone()));
+        let task = tokio::spawn(relay.run(stop.clone().cancelled_owned()));
         Running { stop, task }
     }
 

@@ -157,10 +157,8 @@ async fn private_addresses_are_not_called() {
     }
     assert_eq!(hook.seen().len(), 0);
     // The control: the same name is called if private addresses are allowed.
-    let options = SinkOptions {
-        allow_private: true,
-        ..SinkOptions::default()
-    };
+    let mut options = SinkOptions::default();
+    options.allow_private = true;
     let sink = from_url(&format!("http://localhost:{port}/"), &options).unwrap();
     sink.ready().await.unwrap();
     assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);

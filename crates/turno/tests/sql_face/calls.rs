@@ -269,11 +269,11 @@ async fn sql_and_rust_see_each_other() {
     assert_eq!(busy.holder.unwrap().user.as_deref(), Some("sql"));
     let token = turno::Token(token);
     assert_eq!(
-        turno.lock_break("r", token, "why").await.unwrap(),
+        turno.lock("r").force_break(token, "why").await.unwrap(),
         BreakOutcome::Broken
     );
     assert_eq!(
-        turno.lock_release("r", token).await.unwrap(),
+        turno.lock("r").release(token).await.unwrap(),
         ReleaseOutcome::Lost
     );
 }

@@ -449,7 +449,7 @@ async fn sql_and_rust_see_each_other() {
         panic!("not replayed");
     };
     assert_eq!(answer.text(), Some(ANSWER));
-    let view = turno.once_status("ñ@1").await.unwrap().unwrap();
+    let view = turno.once("ñ@1").status().await.unwrap().unwrap();
     assert_eq!(view.state, OnceState::Done);
     assert_eq!(view.claim.to_string(), claim);
 

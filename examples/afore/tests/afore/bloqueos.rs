@@ -46,7 +46,7 @@ fn execute_with_lock_uno_a_la_vez(lugar: &Lugar) {
 
     let estado = lugar
         .runtime
-        .block_on(lugar.turno().lock_status(RECURSO))
+        .block_on(lugar.turno().lock(RECURSO).status())
         .unwrap();
     let quien = &estado.holders[0].attribution;
     assert_eq!(quien.service.as_deref(), Some("CERT_AFORE"));

@@ -72,7 +72,8 @@ async fn romper(escena: &Escena, id: i64) {
     let idlock: LeaseId = lock["idlock"].as_str().unwrap().parse().unwrap();
     let turno = escena.lugar.turno().await;
     turno
-        .lock_break(&idlock.resource, idlock.token, "no responde")
+        .lock(&idlock.resource)
+        .force_break(idlock.token, "no responde")
         .await
         .unwrap();
     assert_eq!(escena.testigo.locks(id).await[0]["evento"], "broken");

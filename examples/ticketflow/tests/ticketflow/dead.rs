@@ -62,7 +62,7 @@ async fn lo_que_un_consumer_rechaza_va_a_la_dlq(stage: Stage) {
     let id = Uuid::now_v7();
     let kind = "TicketFlow.Domain.Events.TicketCreatedEvent";
     let poison = Event::new(kind, "this tells of no ticket").id(id);
-    stage.turno.outbox().emit_alone(&[poison]).await.unwrap();
+    stage.turno.outbox().emit_many(&[poison]).await.unwrap();
     stage.start(&["api"]).create("a good one").await.unwrap();
     let tally = stage
         .await_tally("the good one", |tally| tally.lost == 0)

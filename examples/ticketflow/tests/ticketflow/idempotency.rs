@@ -48,7 +48,10 @@ async fn escenario_4_idempotencia(stage: Stage) {
 /// Marks an event as processed, as the document does with `INSERT INTO ProcessedEvents`.
 async fn remember(stage: &Stage, event: uuid::Uuid) -> anyhow::Result<()> {
     with_tx!(&stage.db, |tx| {
-        let first = stage.turno.seen(&mut *tx, "notifications", event).await?;
+        let first = stage
+            .turno
+            .mark_processed(&mut *tx, "notifications", event)
+            .await?;
         assert!(first);
         tx.commit().await?;
     });

@@ -144,7 +144,7 @@ async fn has_lock_42(stage: &Stage) -> bool {
         .await
         .unwrap(),
         Db::Sqlite(_) => {
-            let status = stage.turno.lock_status("turno/outbox/relay/42").await;
+            let status = stage.turno.lock("turno/outbox/relay/42").status().await;
             !status.unwrap().holders.is_empty()
         }
     }

@@ -40,10 +40,9 @@ pub(super) async fn check(url: &str) -> Result<()> {
 }
 
 fn options() -> SinkOptions {
-    SinkOptions {
-        exchange: Some(NAME.to_owned()),
-        ..SinkOptions::default()
-    }
+    let mut options = SinkOptions::default();
+    options.exchange = Some(NAME.to_owned());
+    options
 }
 
 /// Returns the sink of a run.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use turno::Turno;
-use turno::inbox::{ClaimId, Inbox, Item};
+use turno::inbox::{ClaimId, Inbox};
 
 use super::part::Part;
 use super::set::{Set, Variant};
@@ -36,8 +36,7 @@ pub(super) struct Task {
 /// Stores the tasks, before the processes start.
 pub(super) async fn fill(set: &Set, turno: &Turno, names: Vec<String>) -> Result<()> {
     if set.how == Variant::Turno {
-        let items = names.iter().map(Item::new).collect::<Result<Vec<_>, _>>()?;
-        queue(set, turno).push_many(items).await?;
+        queue(set, turno).push_many(&names).await?;
         return Ok(());
     }
     for state in [PENDING, PROCESSED] {

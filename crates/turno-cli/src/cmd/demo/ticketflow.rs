@@ -97,14 +97,14 @@ pub(super) async fn work(part: &mut Part) -> Result<()> {
 
 /// Without Turno, a ticket is a line in a file, and it is published later. With Turno, the commit stores the event.
 ///
-/// In an application, a ticket is a row, and its event is part of the row's transaction: `outbox().emit(&mut tx, …)`.
+/// In an application, a ticket is a row, and its event is part of the row's transaction: `outbox().emit_in(&mut tx, …)`.
 /// Here the event contains the whole ticket, and one step commits both.
 async fn commit(part: &Part, ticket: &str) -> Result<()> {
     if let Some(turno) = &part.turno {
         let event = Event::new(TICKET_CREATED, &json!({"ticketId": ticket}))
-            .key(ticket)
+            .ordering_key(ticket)
             .header(RUN, &part.set.run);
-        turno.outbox().emit_alone(&[event]).await?;
+        turno.outbox().emit(event).await?;
     }
     ledger::append(&tickets(&part.set), ticket)
 }
@@ -117,7 +117,7 @@ async fn relay(part: &mut Part) -> Result<()> {
     part.here(0).await;
     let stop = CancellationToken::new();
     let relay = turno.outbox().relay(sink).lease(LEASE).poll(LOOK);
-    let mut publishing = pin!(relay.run(stop.clone()));
+    let mut publishing = pin!(relay.run(stop.clone().cancelled_owned()));
     let mut emptied = pin!(emptied(&turno));
     loop {
         tokio::select! {

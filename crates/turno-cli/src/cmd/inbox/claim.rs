@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use turno::inbox::{Claim, ClaimId, ClaimedItem, Inbox};
+use turno::inbox::{ClaimBuilder, ClaimId, ClaimedItem, Inbox};
 use turno_api::inbox;
 
 use crate::context::Context;
@@ -40,7 +40,7 @@ pub(crate) struct ClaimArgs {
 }
 
 impl ClaimArgs {
-    fn ask(&self, inbox: &Inbox, lease: Duration) -> Claim {
+    fn ask(&self, inbox: &Inbox, lease: Duration) -> ClaimBuilder {
         let mut claim = inbox
             .claim()
             .limit(self.limit)

@@ -100,12 +100,14 @@ fn time(text: &str) -> Result<Timestamp, String> {
 impl ItemArgs {
     fn item(&self, payload: String) -> Result<Item, Usage> {
         // Check first that the payload is JSON.
-        let mut item = Item::json(payload.as_str())
-            .map_err(|error| Usage::new("payload", error.to_string()))?;
+        let mut item = Item::from_json(payload.as_str());
+        if let Some(error) = item.payload_error() {
+            return Err(Usage::new("payload", error.to_string()));
+        }
         if let Some(field) = &self.key_field {
-            item = item.key(Source::of_key(field).take(&payload)?);
+            item = item.unique_key(Source::of_key(field).take(&payload)?);
         } else if let Some(key) = &self.key {
-            item = item.key(key);
+            item = item.unique_key(key);
         }
         if let Some(field) = &self.group_field {
             item = item.group(Source::of_group(field).take(&payload)?);

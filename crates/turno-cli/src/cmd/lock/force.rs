@@ -37,9 +37,11 @@ pub(crate) async fn run(context: &Context, args: BreakArgs) -> Result<ExitCode> 
     let token = Token(args.token);
     let outcome = context
         .with_store(async |turno| {
-            Ok(turno
-                .lock_break_as(&args.resource, token, &args.reason, user.as_deref())
-                .await?)
+            let mut lock = turno.lock(&args.resource);
+            if let Some(user) = user {
+                lock = lock.user(user);
+            }
+            Ok(lock.force_break(token, &args.reason).await?)
         })
         .await?;
     let (code, exit, detail) = match outcome {

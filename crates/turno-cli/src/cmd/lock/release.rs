@@ -23,7 +23,7 @@ pub(crate) struct ReleaseArgs {
 pub(crate) async fn run(context: &Context, args: ReleaseArgs) -> Result<ExitCode> {
     let id = args.lease.id()?;
     let outcome = context
-        .with_store(async |turno| Ok(turno.lock_release(&id.resource, id.token).await?))
+        .with_store(async |turno| Ok(turno.lock(&id.resource).release(id.token).await?))
         .await?;
     let holds = match outcome {
         ReleaseOutcome::Released { holds } => holds,

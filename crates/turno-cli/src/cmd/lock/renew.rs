@@ -40,7 +40,7 @@ pub(crate) async fn run(context: &Context, args: RenewArgs) -> Result<ExitCode> 
     let ttl = args.ttl.unwrap_or(settings.ttl);
     context
         .with(settings, async |turno| {
-            let outcome = turno.lock_renew(&id.resource, id.token, ttl).await?;
+            let outcome = turno.lock(&id.resource).ttl(ttl).renew(id.token).await?;
             let RenewOutcome::Renewed {
                 expires_at,
                 remaining,
@@ -72,7 +72,7 @@ async fn lease(
     expires_at: Timestamp,
     remaining: Duration,
 ) -> Result<lock::Lease> {
-    let status = turno.lock_status(&id.resource).await?;
+    let status = turno.lock(&id.resource).status().await?;
     let mut holders = status.holders.into_iter();
     let holder = holders.find(|holder| holder.token == id.token);
     Ok(lock::Lease {

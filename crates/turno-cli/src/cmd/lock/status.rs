@@ -22,7 +22,7 @@ pub(crate) struct StatusArgs {
 
 pub(crate) async fn run(context: &Context, args: StatusArgs) -> Result<ExitCode> {
     let status = context
-        .read_store(async |turno| Ok(turno.lock_status(&args.resource).await?))
+        .read_store(async |turno| Ok(turno.lock(&args.resource).status().await?))
         .await?;
     if context.output.is_json() {
         context.output.json(&lock::Status::from(status))?;

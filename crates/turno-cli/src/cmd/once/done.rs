@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use turno::once::{OnceResolve, OnceResolved};
+use turno::once::OnceResolved;
 
 use super::answer::{Answer, Output};
 use super::forget::DecisionArgs;
@@ -44,16 +44,11 @@ pub(super) async fn run(
     answer: AnswerArgs,
     because: DecisionArgs,
 ) -> Result<ExitCode> {
-    let ask = OnceResolve {
-        key: key.to_owned(),
-        answer: answer.text()?,
-        user: because.user,
-        reason: because.reason,
-    };
+    let answer = answer.text()?;
     // With the keys of answers: the answer is sealed as those of runs are.
     let resolved = context
         .with(super::settings(context)?, async |turno| {
-            Ok(turno.once_resolve(&ask).await?)
+            Ok(because.once(turno, key).resolve(answer.as_deref()).await?)
         })
         .await?;
     match resolved {

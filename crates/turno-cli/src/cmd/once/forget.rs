@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use turno::once::OnceForget;
+use turno::Turno;
+use turno::once::Once;
 use turno_api::once;
 
 use super::tell;
@@ -23,19 +24,28 @@ pub(super) struct DecisionArgs {
     pub(super) user: Option<String>,
 }
 
+impl DecisionArgs {
+    /// The key, with the user and the reason of the operator.
+    pub(super) fn once(self, turno: &Turno, key: &str) -> Once {
+        let mut once = turno.once(key);
+        if let Some(user) = self.user {
+            once = once.user(user);
+        }
+        if let Some(reason) = self.reason {
+            once = once.reason(reason);
+        }
+        once
+    }
+}
+
 pub(super) async fn run(context: &Context, key: &str, args: DecisionArgs) -> Result<ExitCode> {
-    let ask = OnceForget {
-        key: key.to_owned(),
-        user: args.user.or_else(|| context.settings.user.clone()),
-        reason: args.reason,
-    };
     // Without the encryption keys of answers: a key must be deletable even if they are lost.
     let (forgotten, left) = context
         .with_store(async |turno| {
-            let forgotten = turno.once_forget_with(&ask).await?;
+            let forgotten = args.once(turno, key).forget().await?;
             let left = match forgotten {
                 true => None,
-                false => turno.once_status(key).await?,
+                false => turno.once(key).status().await?,
             };
             Ok((forgotten, left))
         })

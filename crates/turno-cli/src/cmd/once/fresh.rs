@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use tokio::time::Instant;
-use turno::once::{Claim, Keeper, OnceClaim, OnceSettled, Released};
+use turno::once::{AutoExtend, Claim, OnceClaim, OnceSettled, Released};
 
 use super::answer::Answer;
 use super::capture::{self, Captured, Ends};
@@ -62,7 +62,7 @@ struct Ran {
 impl Call<'_> {
     /// Runs the command and stores its result.
     pub(super) async fn fresh(&self, claim: Claim, signals: &mut Signals) -> Result<ExitCode> {
-        let keeper = claim.keep();
+        let keeper = claim.auto_extend();
         let variables = [
             ("TURNO_ONCE_KEY", claim.key().to_owned()),
             ("TURNO_ONCE_TOKEN", claim.token().to_string()),
@@ -180,7 +180,7 @@ impl Call<'_> {
     async fn settle(
         &self,
         claim: Claim,
-        keeper: Keeper,
+        keeper: AutoExtend,
         ran: &Ran,
         signals: &mut Signals,
     ) -> turno::Result<OnceSettled> {

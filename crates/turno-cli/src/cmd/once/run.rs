@@ -13,8 +13,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use sha2::{Digest as _, Sha256};
+use turno::Turno;
 use turno::once::{AfterUnknown, Begin, DEFAULT_LEASE, DEFAULT_TTL};
-use turno::{Settings, Turno};
 
 use super::replay::{self, Notice};
 use super::tell;
@@ -96,10 +96,8 @@ pub(super) async fn run(
 ) -> Result<ExitCode> {
     let reach = Reach::here();
     let mut signals = Signals::listen(reach.signals())?;
-    let settings = Settings {
-        max_payload: args.max_output * ESCAPED + FRAME,
-        ..super::settings(context)?
-    };
+    let mut settings = super::settings(context)?;
+    settings.max_payload = args.max_output * ESCAPED + FRAME;
     context
         .with(settings, async |turno| {
             let call = Call {

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use turno::Migrate;
 use turno::once::{OnceState, OnceView};
-use turno::{Migrate, Settings};
 use turno_api::once;
 
 use super::answer::{Answer, Output};
@@ -14,13 +14,11 @@ use crate::output::time;
 use crate::payload::{self, printable};
 
 pub(super) async fn run(context: &Context, key: &str) -> Result<ExitCode> {
-    let settings = Settings {
-        // Reading does not create a store.
-        migrate: Migrate::Never,
-        ..super::settings(context)?
-    };
+    let mut settings = super::settings(context)?;
+    // Reading does not create a store.
+    settings.migrate = Migrate::Never;
     let view = context
-        .with(settings, async |turno| Ok(turno.once_status(key).await?))
+        .with(settings, async |turno| Ok(turno.once(key).status().await?))
         .await?;
     let view = view.ok_or_else(|| not_known(key))?;
     if context.output.is_json() {

@@ -120,7 +120,7 @@ pub(crate) async fn run(context: &Context, args: EmitArgs) -> Result<ExitCode> {
             let event = draft(&args, settings.max_payload)?.event()?;
             context
                 .with(settings, async |turno| {
-                    let ids = turno.outbox().emit_alone(&[event]).await?;
+                    let ids = turno.outbox().emit_many([event]).await?;
                     tell(context, &ids)
                 })
                 .await?;
@@ -147,10 +147,9 @@ pub(crate) async fn run(context: &Context, args: EmitArgs) -> Result<ExitCode> {
 fn settings(context: &Context, args: &EmitArgs) -> Settings {
     let said = args.max_payload.and_then(|bytes| bytes.try_into().ok());
     let max_payload = said.or(context.outbox.max_payload());
-    Settings {
-        max_payload: max_payload.unwrap_or(turno::MAX_PAYLOAD_BYTES),
-        ..context.settings.clone()
-    }
+    let mut settings = context.settings.clone();
+    settings.max_payload = max_payload.unwrap_or(turno::MAX_PAYLOAD_BYTES);
+    settings
 }
 
 /// Returns the event of the command line.
@@ -210,7 +209,7 @@ async fn emit_file(context: &Context, outbox: &Outbox, lines: Lines) -> Result<V
         Ok(event)
     };
     bulk::store(context.output, lines, &WORDS, read, async |events| {
-        let stored = outbox.emit_alone(&events).await?;
+        let stored = outbox.emit_many(events).await?;
         let many = stored.len() as u64;
         ids.extend(stored);
         Ok(many)

@@ -32,7 +32,7 @@ impl Draft {
         payload::check(&self.payload)?;
         let mut event = Event::from_json(self.kind, self.payload);
         if let Some(key) = self.key {
-            event = event.key(key);
+            event = event.ordering_key(key);
         }
         if let Some(id) = self.correlation_id {
             event = event.correlation_id(id);

@@ -13,8 +13,8 @@ use anyhow::Result;
 use clap::Args;
 use rustix::process::Signal;
 use tokio_util::sync::CancellationToken;
+use turno::Turno;
 use turno::outbox::RelayReport;
-use turno::{Settings, Turno};
 
 pub(crate) use self::inside::{Inside, has_unsigned_webhook};
 use self::watch::{End, Watch};
@@ -59,10 +59,8 @@ struct Done {
 pub(crate) async fn run(context: &Context, args: RelayArgs) -> Result<ExitCode> {
     args.flow.check()?;
     let sink = args.sink.open(&context.outbox)?;
-    let settings = Settings {
-        connections: CONNECTIONS,
-        ..context.settings.clone()
-    };
+    let mut settings = context.settings.clone();
+    settings.connections = CONNECTIONS;
     let prints_events = sink.is_stdout;
     let done = context
         .with(settings, async |turno| {
@@ -89,7 +87,7 @@ async fn relay(
     tracing::info!(store = redact::url(&context.store), sink = sink.sink.name(), %mode, "relaying");
     let stop = CancellationToken::new();
     let mut end = None;
-    let mut work = pin!(relay.run(stop.clone()));
+    let mut work = pin!(relay.run(stop.clone().cancelled_owned()));
     let watch = Watch {
         turno,
         until_empty: args.until_empty,
@@ -138,6 +136,7 @@ fn tell(context: &Context, report: RelayReport, prints_events: bool) -> Result<(
         returned,
         stale,
         outages,
+        ..
     } = report;
     let row = [sent, refused, dead, returned, stale, outages].map(number);
     let rows = vec![row.to_vec()];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use turno::inbox::{Inbox, ItemId};
 use turno::lock::BreakOutcome;
-use turno::once::{OnceForget, OnceResolve, OnceResolved};
+use turno::once::{Once, OnceResolved};
 use turno::{Token, Turno};
 use uuid::Uuid;
 
@@ -192,7 +192,11 @@ impl Action {
             Action::Break {
                 resource, token, ..
             } => {
-                let broken = turno.lock_break_as(resource, *token, reason, user);
+                let mut lock = turno.lock(resource);
+                if let Some(user) = user {
+                    lock = lock.user(user);
+                }
+                let broken = lock.force_break(*token, reason);
                 Ok(match broken.await? {
                     BreakOutcome::Broken => ActionOutcome::Done(format!("{resource} was broken")),
                     BreakOutcome::NotHeld => ActionOutcome::Nothing(format!(
@@ -246,20 +250,21 @@ impl Action {
                     outbox.discard(&[*id], &user).await?,
                 ))
             }
-            Action::Forget { key } => {
-                let ask = OnceForget {
-                    key: key.clone(),
-                    user: user.map(str::to_owned),
-                    reason: Some(reason.to_owned()),
-                };
-                Ok(match turno.once_forget_with(&ask).await? {
-                    true => ActionOutcome::Done(format!("{key} was forgotten")),
-                    false => ActionOutcome::Nothing(format!(
-                        "{key} is in flight, or does not exist any more: nothing was forgotten"
-                    )),
-                })
-            }
+            Action::Forget { key } => Ok(match once(turno, key, user, reason).forget().await? {
+                true => ActionOutcome::Done(format!("{key} was forgotten")),
+                false => ActionOutcome::Nothing(format!(
+                    "{key} is in flight, or does not exist any more: nothing was forgotten"
+                )),
+            }),
         }
+    }
+}
+
+fn once(turno: &Turno, key: &str, user: Option<&str>, reason: &str) -> Once {
+    let once = turno.once(key).reason(reason);
+    match user {
+        Some(user) => once.user(user),
+        None => once,
     }
 }
 
@@ -270,24 +275,20 @@ async fn resolve(
     user: Option<&str>,
     reason: &str,
 ) -> turno::Result<ActionOutcome> {
-    let ask = OnceResolve {
-        key: key.to_owned(),
-        answer: answer.map(str::to_owned),
-        user: user.map(str::to_owned),
-        reason: Some(reason.to_owned()),
-    };
-    Ok(match turno.once_resolve(&ask).await? {
-        OnceResolved::Resolved => ActionOutcome::Done(format!("{key} is done")),
-        OnceResolved::InFlight(_) => {
-            ActionOutcome::Nothing(format!("{key} is in flight again: nothing was changed"))
-        }
-        OnceResolved::Answered => {
-            ActionOutcome::Nothing(format!("{key} already has an answer: nothing was changed"))
-        }
-        OnceResolved::NotFound => ActionOutcome::Nothing(format!(
-            "{key} does not exist any more: nothing was changed"
-        )),
-    })
+    Ok(
+        match once(turno, key, user, reason).resolve(answer).await? {
+            OnceResolved::Resolved => ActionOutcome::Done(format!("{key} is done")),
+            OnceResolved::InFlight(_) => {
+                ActionOutcome::Nothing(format!("{key} is in flight again: nothing was changed"))
+            }
+            OnceResolved::Answered => {
+                ActionOutcome::Nothing(format!("{key} already has an answer: nothing was changed"))
+            }
+            OnceResolved::NotFound => ActionOutcome::Nothing(format!(
+                "{key} does not exist any more: nothing was changed"
+            )),
+        },
+    )
 }
 
 async fn requeue(

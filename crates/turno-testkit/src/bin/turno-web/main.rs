@@ -33,7 +33,6 @@ use axum::extract::Request;
 use axum::middleware::map_request;
 use axum::routing::post;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::once::http::{Counts, OnceLayer, Policy, Routes};
 use turno_server::gate::{Gate, Options};
@@ -101,7 +100,7 @@ async fn serve(url: &str, face: &str, policy: Policy, web: Arc<Web>) -> Result<(
             let counting = gate.clone();
             obey(&web, move |word| answer(word, counting.counts()));
             say(&listening)?;
-            gate.serve(listener, CancellationToken::new()).await;
+            gate.run(listener, std::future::pending()).await;
             return Ok(());
         }
     };

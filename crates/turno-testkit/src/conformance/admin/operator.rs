@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use turno::Turno;
 use turno::history::{History, HistoryEntry, HistoryEvent, Part};
-use turno::once::{OnceForget, OnceResolve, OnceResolved, OnceState};
+use turno::once::{OnceResolved, OnceState};
 use turno::outbox::OnDead;
 use turno::store::Order;
 use uuid::Uuid;
@@ -165,17 +165,10 @@ async fn a_forgotten_key_is_in_the_history(bed: &TestStore) {
     let turno = bed.turno().await;
     once_kit::answer(&turno, "pago/77", "paid").await;
     once_kit::take(&turno, "pago/78").await.detach();
-    let forget = |key: &str| OnceForget {
-        key: key.into(),
-        user: Some("ana".into()),
-        reason: Some("it was not".into()),
-    };
-    assert!(turno.once_forget_with(&forget("pago/77")).await.unwrap());
+    let once = |key: &str| turno.once(key).user("ana").reason("it was not");
+    assert!(once("pago/77").forget().await.unwrap());
     for gone in ["pago/77", "pago/78", "pago/79"] {
-        assert!(
-            !turno.once_forget_with(&forget(gone)).await.unwrap(),
-            "{gone}"
-        );
+        assert!(!once(gone).forget().await.unwrap(), "{gone}");
     }
     let only = [expected(
         Part::Once,
@@ -194,16 +187,11 @@ async fn a_resolved_key_is_in_the_history(bed: &TestStore) {
     once_kit::take(&turno, "pago/77").await.detach();
     bed.expire_once("pago/77").await;
     once_kit::take(&turno, "pago/78").await.detach();
-    let resolve = |key: &str| OnceResolve {
-        key: key.into(),
-        answer: None,
-        user: Some("ana".into()),
-        reason: Some("the bank has it".into()),
-    };
-    let resolved = turno.once_resolve(&resolve("pago/77")).await.unwrap();
+    let once = |key: &str| turno.once(key).user("ana").reason("the bank has it");
+    let resolved = once("pago/77").resolve(None).await.unwrap();
     assert_eq!(resolved, OnceResolved::Resolved);
     for other in ["pago/77", "pago/78", "pago/79"] {
-        let resolved = turno.once_resolve(&resolve(other)).await.unwrap();
+        let resolved = once(other).resolve(None).await.unwrap();
         assert_ne!(resolved, OnceResolved::Resolved, "{other}");
     }
     let only = [expected(
@@ -227,16 +215,12 @@ async fn a_deed_without_its_record_is_undone(bed: &TestStore) {
     bed.run("drop table turno.deed").await;
     turno.inbox("mail").requeue(None).await.unwrap_err();
     turno.inbox("mail").discard(None).await.unwrap_err();
-    turno.once_forget("pago/77").await.unwrap_err();
-    let resolve = OnceResolve {
-        key: "pago/78".into(),
-        ..OnceResolve::default()
-    };
-    turno.once_resolve(&resolve).await.unwrap_err();
+    turno.once("pago/77").forget().await.unwrap_err();
+    turno.once("pago/78").resolve(None).await.unwrap_err();
     let unknown = once_kit::status(&turno, "pago/78").await;
     assert_eq!(unknown.state, OnceState::Unknown);
     assert_eq!(turno.inbox("mail").stats().await.unwrap().failed, 2);
-    assert!(turno.once_status("pago/77").await.unwrap().is_some());
+    assert!(turno.once("pago/77").status().await.unwrap().is_some());
 }
 
 /// User and reason have maximum lengths, which are checked before anything is done.
@@ -257,19 +241,11 @@ async fn a_bad_reason_does_nothing(bed: &TestStore) {
         for refused in fields {
             assert_eq!(refused.unwrap_err().field(), Some("reason"), "{bad:?}");
         }
-        let forget = OnceForget {
-            key: "pago/77".into(),
-            user: Some(bad.into()),
-            reason: None,
-        };
-        let refused = turno.once_forget_with(&forget).await.unwrap_err();
+        let forget = turno.once("pago/77").user(bad);
+        let refused = forget.forget().await.unwrap_err();
         assert_eq!(refused.field(), Some("user"), "{bad:?}");
-        let resolve = OnceResolve {
-            key: "pago/77".into(),
-            reason: Some(bad.into()),
-            ..OnceResolve::default()
-        };
-        let refused = turno.once_resolve(&resolve).await.unwrap_err();
+        let resolve = turno.once("pago/77").reason(bad);
+        let refused = resolve.resolve(None).await.unwrap_err();
         assert_eq!(refused.field(), Some("reason"), "{bad:?}");
         let user = turno.inbox("mail").user(bad);
         let refused = user.requeue(None).await.unwrap_err();
@@ -291,7 +267,7 @@ async fn the_history_is_of_everything(bed: &TestStore) {
     assert_eq!(turno.inbox("r").requeue(None).await.unwrap(), 1);
     lock(&turno, "r", "a").await.release().await.unwrap();
     once_kit::answer(&turno, "r", "done").await;
-    assert!(turno.once_forget("r").await.unwrap());
+    assert!(turno.once("r").forget().await.unwrap());
     lock(&turno, "r", "b").await.release().await.unwrap();
     lock(&turno, "other", "a").await.release().await.unwrap();
 
@@ -351,7 +327,7 @@ async fn the_history_is_of_everything(bed: &TestStore) {
 async fn the_history_begins_with_what_is_held(bed: &TestStore) {
     let turno = bed.turno().await;
     once_kit::answer(&turno, "r", "done").await;
-    assert!(turno.once_forget("r").await.unwrap());
+    assert!(turno.once("r").forget().await.unwrap());
     let held = mine(turno.lock("r").acquire().await.unwrap());
     let ask = |part| History {
         part,
@@ -379,9 +355,9 @@ async fn deeds_do_not_hide_a_lease(bed: &TestStore) {
     let new = lock(&turno, "r", "b").await;
     for _ in 0..101 {
         once_kit::answer(&turno, "r", "done").await;
-        assert!(turno.once_forget("r").await.unwrap());
+        assert!(turno.once("r").forget().await.unwrap());
     }
-    turno.lock_release("r", old.token).await.unwrap();
+    turno.lock("r").release(old.token).await.unwrap();
     let told: Vec<_> = of_lock(&turno, "r").await;
     let told: Vec<_> = told.iter().map(|entry| entry.event).collect();
     assert_eq!(told, [HistoryEvent::Late, HistoryEvent::TakenOver]);
@@ -394,7 +370,7 @@ async fn a_sweep_forgets_old_deeds(bed: &TestStore) {
     let turno = bed.turno().await;
     for _ in 0..3 {
         once_kit::answer(&turno, "r", "done").await;
-        assert!(turno.once_forget("r").await.unwrap());
+        assert!(turno.once("r").forget().await.unwrap());
     }
     let small = turno::lock::Sweep {
         batch: 2,

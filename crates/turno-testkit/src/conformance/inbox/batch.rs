@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tokio::task::JoinSet;
 use turno::inbox::{Item, ItemId, ItemState, PushedItem};
 use turno::store::{InboxPush, NewItem};
-use turno::{Result, Turno};
+use turno::{CallOptions, Result, Turno};
 use uuid::Uuid;
 
 use crate::conformance::inbox::fixtures::*;
@@ -54,7 +54,7 @@ async fn each_of_many_pushes_its_own(bed: &TestStore) {
             let item = item(&format!("{n}/{i}")).priority((n % 4) as u8);
             match n % 5 {
                 0 => item.delay(LATER),
-                1 => item.key(format!("{n}/{i}")),
+                1 => item.unique_key(format!("{n}/{i}")),
                 _ => item,
             }
         });
@@ -95,7 +95,7 @@ async fn of_many_with_a_key_one_stores_it(bed: &TestStore) {
     for round in 0..3 {
         let key = format!("key {round}");
         let answers = crowd(&turno, |n| {
-            let items = vec![item("x").key(&key), item("y")];
+            let items = vec![item("x").unique_key(&key), item("y")];
             (format!("q{}", n % 2), items)
         })
         .await;
@@ -176,9 +176,9 @@ async fn a_crowd_that_pushes_again_stores_nothing_more(bed: &TestStore) {
 async fn crowd_with(turno: &Turno, requests: &[Uuid]) -> Vec<Vec<PushedItem>> {
     let mut tasks = JoinSet::new();
     for (n, request) in requests.iter().chain(requests).copied().enumerate() {
-        let inbox = turno.inbox("q").request(request);
-        let items = [item("x"), item("y").key("key")];
-        tasks.spawn(async move { (n, inbox.push_many(items).await.unwrap()) });
+        let (inbox, options) = (turno.inbox("q"), CallOptions::default().request(request));
+        let items = [item("x"), item("y").unique_key("key")];
+        tasks.spawn(async move { (n, inbox.push_with(items, options).await.unwrap()) });
     }
     let mut answers = tasks.join_all().await;
     answers.sort_by_key(|(n, _)| *n);
@@ -196,14 +196,14 @@ async fn an_open_transaction_keeps_nobody_else_waiting(bed: &TestStore) {
     push(&turno.inbox("q"), &["first"]).await;
     let mut client = bed.postgres_connection().await;
     let mut tx = client.transaction().await.unwrap();
-    let open = [item("x").key("taken")];
+    let open = [item("x").unique_key("taken")];
     turno.inbox("q").push_many_in(&mut tx, open).await.unwrap();
     let waits = turno.inbox("q");
-    let mut waiting = tokio::spawn(async move { waits.push_item(item("x").key("taken")).await });
+    let mut waiting = tokio::spawn(async move { waits.push(item("x").unique_key("taken")).await });
     let others = crowd(&turno, |n| {
         let item = item("x");
         let item = if n % 2 == 0 {
-            item.key(n.to_string())
+            item.unique_key(n.to_string())
         } else {
             item
         };

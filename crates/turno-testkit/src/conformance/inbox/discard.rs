@@ -11,7 +11,7 @@ const DAY: u64 = 24 * 60 * 60;
 
 /// Pushes an item with a key, and lets it fail.
 async fn fail_key(inbox: &Inbox, key: &str) -> ItemId {
-    let pushed = push_all(inbox, [item(key).key(key)]).await;
+    let pushed = push_all(inbox, [item(key).unique_key(key)]).await;
     set_aside(inbox, take_one(inbox).await.claim).await;
     pushed[0]
 }
@@ -65,7 +65,7 @@ async fn a_discarded_key_stays_known(bed: &TestStore) {
     assert_eq!(inbox.discard(Some(&[id])).await.unwrap(), 1);
     let push = async |key: &str| {
         inbox
-            .push_item(item("x").key(key).delay(LATER))
+            .push(item("x").unique_key(key).delay(LATER))
             .await
             .unwrap()
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::Connection;
 use turno::inbox::Job;
-use turno::tx::CallerTx;
+use turno::tx::Transaction;
 
 use crate::conformance::inbox::fixtures::*;
 use crate::conformance::inbox::start::start;
@@ -68,7 +68,7 @@ impl Database {
     }
 }
 
-async fn complete_in(job: &Job<String>, tx: &mut impl CallerTx) -> Result<(), String> {
+async fn complete_in(job: &Job<String>, tx: &mut impl Transaction) -> Result<(), String> {
     let completed = job.complete_in(tx).await;
     completed.map_err(|error| error.to_string())
 }

@@ -36,7 +36,11 @@ async fn a_failed_item_is_tried_again(bed: &TestStore) {
 #[rule]
 async fn a_last_attempt_sets_it_aside(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
-    let odd = item("1").max_attempts(3).key("k").group("g").priority(2);
+    let odd = item("1")
+        .max_attempts(3)
+        .unique_key("k")
+        .group("g")
+        .priority(2);
     push_all(&inbox, [odd]).await;
     for attempt in 1..=3 {
         let claimed = take_soon(&inbox).await;

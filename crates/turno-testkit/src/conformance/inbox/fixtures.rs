@@ -18,7 +18,7 @@ pub(in crate::conformance) const LATER: Duration = Duration::from_secs(3600);
 
 /// Creates an item with a text as payload.
 pub(in crate::conformance) fn item(payload: &str) -> Item {
-    Item::new(payload).unwrap()
+    Item::new(payload)
 }
 
 /// Pushes one item per payload.

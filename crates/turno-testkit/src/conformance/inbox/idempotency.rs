@@ -32,7 +32,7 @@ fn wrong(claim: ClaimId) -> ClaimId {
 async fn a_push_sent_twice_is_one(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let inbox = turno.inbox("q");
-    push_all(&inbox, [item("known").key("known")]).await;
+    push_all(&inbox, [item("known").unique_key("known")]).await;
     let ask = InboxPush {
         queue: "q".into(),
         items: vec![

@@ -74,7 +74,7 @@ async fn pages_of_items_lose_nobody(bed: &TestStore) {
 async fn a_list_tells_everything(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let whole = || item("x").group("g").priority(2);
-    push_all(&inbox, [whole().key("k")]).await;
+    push_all(&inbox, [whole().unique_key("k")]).await;
     let shown = only(&inbox, ItemState::Pending).await;
     assert_eq!(shown.payload.as_deref(), Some("\"x\""));
     assert_eq!(shown.key.as_deref(), Some("k"));

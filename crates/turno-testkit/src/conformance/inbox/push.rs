@@ -26,10 +26,10 @@ async fn ids_grow_in_the_order_of_the_pushes(bed: &TestStore) {
 async fn an_item_is_claimed_as_it_was_pushed(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let payload = r#"{"b": 1.10, "a": 123456789012345678901234567890, "ñ": "\u0041\"é\n"}"#;
-    let item = Item::json(payload).unwrap().key("k/é").group("g'1");
+    let item = Item::from_json(payload).unique_key("k/é").group("g'1");
     let pushed = turno
         .inbox("q")
-        .push_item(item.priority(3).max_attempts(7))
+        .push(item.priority(3).max_attempts(7))
         .await
         .unwrap();
     assert!(!pushed.duplicate);
@@ -108,7 +108,10 @@ async fn queues_are_apart(bed: &TestStore) {
 #[rule]
 async fn a_push_of_nothing_is_nothing(bed: &TestStore) {
     let turno = bed.turno().await;
-    assert_eq!(turno.inbox("q").push_many([]).await.unwrap(), []);
+    assert_eq!(
+        turno.inbox("q").push_many([] as [Item; 0]).await.unwrap(),
+        []
+    );
     assert_eq!(turno.inbox_stats("").await.unwrap(), []);
 }
 

@@ -96,7 +96,7 @@ async fn a_reset_goes_step_by_step(bed: &TestStore) {
 #[rule]
 async fn a_requeue_revives_with_all_attempts(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
-    push_all(&inbox, [item("1").max_attempts(2).key("k")]).await;
+    push_all(&inbox, [item("1").max_attempts(2).unique_key("k")]).await;
     fail(&inbox, take_one(&inbox).await.claim, Duration::ZERO).await;
     take_soon(&inbox).await;
     bed.expire_claims().await;

@@ -42,7 +42,7 @@ async fn a_tick_is_pushed_once(bed: &TestStore) {
     for _ in 0..3 {
         let (turno, stop) = (bed.turno().await, stop.clone());
         instances.spawn(async move {
-            let schedule = turno.schedule(name, "* * * * * *").payload("tick");
+            let schedule = turno.schedule(name, "* * * * * *").item("tick");
             schedule.run(stop.cancelled_owned()).await
         });
     }
@@ -164,7 +164,7 @@ async fn missed_ticks_are_caught_up_with(bed: &TestStore) {
     let turno = bed.turno().await;
     let schedule = turno
         .schedule("hourly", "0 0 * * * *")
-        .item(Item::new("late").unwrap().priority(0))
+        .item(Item::new("late").priority(0))
         .missed(Missed::CatchUp);
     schedule.tick().await.unwrap();
     sleep_for(bed, 5).await;
@@ -196,7 +196,7 @@ async fn a_schedule_out_of_rule_is_refused(bed: &TestStore) {
     );
     assert_eq!(field(good("a").queue("x\ny")).await, "queue");
     assert_eq!(
-        field(good("a").payload(&"x".repeat(2_000_000))).await,
+        field(good("a").item(&"x".repeat(2_000_000))).await,
         "payload"
     );
 }

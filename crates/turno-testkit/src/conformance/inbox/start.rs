@@ -1,11 +1,10 @@
 //! Workers that run in the background of a rule until it stops them.
 
-use std::fmt::Display;
-
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use turno::HandlerError;
 use turno::inbox::{Job, Worker, WorkerReport};
 
 use crate::conformance::lock::fixtures::PATIENCE;
@@ -20,7 +19,7 @@ pub(in crate::conformance) fn start<T, H, F, E>(worker: Worker<T, H>) -> Running
 where
     H: Fn(Job<T>) -> F + Send + Sync + 'static,
     F: Future<Output = Result<(), E>> + Send + 'static,
-    E: Display + Send + 'static,
+    E: Into<HandlerError> + Send + 'static,
     T: DeserializeOwned + Send + 'static,
 {
     let (stop, stopped) = oneshot::channel();

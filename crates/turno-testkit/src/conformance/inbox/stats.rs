@@ -170,7 +170,7 @@ fn random_item() -> turno::inbox::Item {
         item = item.delay(LATER);
     }
     if fastrand::u8(0..3) == 0 {
-        item = item.key(fastrand::u8(0..30).to_string());
+        item = item.unique_key(fastrand::u8(0..30).to_string());
     }
     if fastrand::bool() {
         item = item.group(fastrand::u8(0..4).to_string());

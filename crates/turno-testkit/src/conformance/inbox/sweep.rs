@@ -18,7 +18,7 @@ fn sweep() -> Sweep {
 }
 
 async fn push_done(inbox: &Inbox, key: &str) {
-    push_all(inbox, [item("x").key(key)]).await;
+    push_all(inbox, [item("x").unique_key(key)]).await;
     complete(inbox, &take(inbox, 1).await).await;
 }
 
@@ -32,7 +32,7 @@ async fn a_sweep_forgets_completed_items(bed: &TestStore) {
     bed.age_records(secs(2 * DAY)).await;
     push_done(&inbox, "new").await;
     let known = async |key: &str| {
-        let pushed = inbox.push_item(item("x").key(key).delay(LATER)).await;
+        let pushed = inbox.push(item("x").unique_key(key).delay(LATER)).await;
         pushed.unwrap().duplicate
     };
     assert!(known("old").await, "until it is swept");
@@ -50,9 +50,9 @@ async fn a_sweep_keeps_what_is_not_done(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     for key in ["failed", "held", "lost"] {
-        push_all(&inbox, [item(key).key(key)]).await;
+        push_all(&inbox, [item(key).unique_key(key)]).await;
     }
-    push_all(&inbox, [item("later").key("later").delay(LATER)]).await;
+    push_all(&inbox, [item("later").unique_key("later").delay(LATER)]).await;
     set_aside(&inbox, take_one(&inbox).await.claim).await;
     let held = take(&inbox, 2).await;
     bed.expire_claims().await;
@@ -65,7 +65,7 @@ async fn a_sweep_keeps_what_is_not_done(bed: &TestStore) {
     turno.sweep(&now).await.unwrap();
     assert_eq!(counts(&inbox).await, [2, 1, 0, 0, 1]);
     for key in ["failed", "held", "lost", "later"] {
-        let again = inbox.push_item(item("x").key(key)).await.unwrap();
+        let again = inbox.push(item("x").unique_key(key)).await.unwrap();
         assert!(again.duplicate, "{key}");
     }
     // An expired claim is not changed: it is valid until it is taken over.
@@ -91,14 +91,17 @@ async fn a_sweep_of_the_inbox_goes_batch_by_batch(bed: &TestStore) {
     turno.sweep(&small).await.unwrap();
     assert_eq!(listed(&inbox, ItemState::Completed).await, []);
     for n in 0..5 {
-        let again = inbox.push_item(item("x").key(n.to_string())).await.unwrap();
+        let again = inbox
+            .push(item("x").unique_key(n.to_string()))
+            .await
+            .unwrap();
         assert!(!again.duplicate, "{n}");
     }
     assert_eq!(counts(&inbox).await, [5, 0, 0, 5, 0]);
 }
 
 async fn push_failed(inbox: &Inbox, key: &str) -> ItemId {
-    let pushed = push_all(inbox, [item("x").key(key)]).await;
+    let pushed = push_all(inbox, [item("x").unique_key(key)]).await;
     set_aside(inbox, take_one(inbox).await.claim).await;
     pushed[0]
 }
@@ -127,7 +130,7 @@ async fn a_sweep_deletes_failed_items_if_asked(bed: &TestStore) {
     assert_eq!(listed(&inbox, ItemState::Failed).await, [new]);
     assert_eq!(counts(&inbox).await, [0, 0, 0, 0, 1]);
     assert_eq!(counts(&turno.inbox("other")).await, [0; 5]);
-    let push = async || inbox.push_item(item("x").key("old")).await.unwrap();
+    let push = async || inbox.push(item("x").unique_key("old")).await.unwrap();
     let again = push().await;
     assert_eq!((again.id, again.duplicate), (old, true), "its key is kept");
     assert!(turno.sweep(&asked).await.unwrap().is_empty());

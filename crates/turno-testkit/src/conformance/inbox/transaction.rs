@@ -28,7 +28,7 @@ async fn a_push_commits_with_its_transaction(bed: &TestStore) {
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
         let items = [
-            item("a").key("k").priority(2).max_attempts(9),
+            item("a").unique_key("k").priority(2).max_attempts(9),
             item("b").group("g"),
             item("c").delay(LATER),
             item("d").at(turno::clock::machine() + LATER),
@@ -56,11 +56,11 @@ async fn a_push_is_undone_with_its_transaction(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
-        let items = [item("a").key("k"), item("b").delay(LATER)];
+        let items = [item("a").unique_key("k"), item("b").delay(LATER)];
         let tx = bed.open_push(*caller, &inbox, &items).await;
         tx.roll_back().await;
         assert_eq!(counts(&inbox).await, [0; 5], "{caller:?}");
-        let pushed = inbox.push_item(item("again").key("k")).await.unwrap();
+        let pushed = inbox.push(item("again").unique_key("k")).await.unwrap();
         assert!(!pushed.duplicate, "{caller:?}");
         assert_eq!(texts(&take(&inbox, 10).await), ["again"], "{caller:?}");
     }
@@ -72,8 +72,12 @@ async fn a_push_in_a_transaction_knows_keys(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
-        let known = inbox.push_item(item("a").key("a")).await.unwrap();
-        let items = [item("x").key("a"), item("b").key("b"), item("y").key("b")];
+        let known = inbox.push(item("a").unique_key("a")).await.unwrap();
+        let items = [
+            item("x").unique_key("a"),
+            item("b").unique_key("b"),
+            item("y").unique_key("b"),
+        ];
         let pushed = bed.open_push(*caller, &inbox, &items).await.commit().await;
         let duplicates: Vec<bool> = pushed.iter().map(|item| item.duplicate).collect();
         assert_eq!(duplicates, [true, false, true], "{caller:?}");
@@ -116,7 +120,7 @@ async fn a_completion_commits_with_its_transaction(bed: &TestStore) {
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
         push_all(&inbox, ["1", "2"].map(|text| item(text).group("g"))).await;
-        push_all(&inbox, [item("3").key("k").priority(3)]).await;
+        push_all(&inbox, [item("3").unique_key("k").priority(3)]).await;
         let held = take(&inbox, 10).await;
         assert_eq!(texts(&held), ["1", "3"]);
         let tx = open_complete(bed, *caller, &inbox, &held).await.unwrap();
@@ -125,7 +129,7 @@ async fn a_completion_commits_with_its_transaction(bed: &TestStore) {
         assert_eq!(counts(&inbox).await, [1, 0, 0, 2, 0], "{caller:?}");
         let done = list(&inbox, ItemState::Completed).await;
         assert!(done.iter().all(|item| item.worker.as_deref() == Some("w")));
-        let known = inbox.push_item(item("x").key("k")).await.unwrap();
+        let known = inbox.push(item("x").unique_key("k")).await.unwrap();
         assert!(known.duplicate, "{caller:?}");
         assert_eq!(texts(&take(&inbox, 10).await), ["2"], "{caller:?}");
     }

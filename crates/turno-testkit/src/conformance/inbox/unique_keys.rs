@@ -6,7 +6,7 @@ use crate::conformance::inbox::fixtures::*;
 use crate::conformance::{TestStore, rule};
 
 async fn push_key(inbox: &Inbox, payload: &str) -> PushedItem {
-    inbox.push_item(item(payload).key("k")).await.unwrap()
+    inbox.push(item(payload).unique_key("k")).await.unwrap()
 }
 
 /// Checks that the item with the key exists: a push stores nothing, and returns the existing item's id.
@@ -54,10 +54,10 @@ async fn a_key_twice_in_one_push_is_stored_once(bed: &TestStore) {
     let known = push_key(&inbox, "known").await;
     let pushed = inbox
         .push_many([
-            item("a").key("new"),
+            item("a").unique_key("new"),
             item("b"),
-            item("c").key("k"),
-            item("d").key("new"),
+            item("c").unique_key("k"),
+            item("d").unique_key("new"),
             item("e"),
         ])
         .await

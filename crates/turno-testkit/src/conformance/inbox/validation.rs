@@ -23,9 +23,9 @@ fn bad_items() -> Vec<(&'static str, Item)> {
     let years = secs(11 * 366 * 24 * 60 * 60);
     vec![
         ("payload", item(&"x".repeat(100))),
-        ("key", item("x").key("")),
-        ("key", item("x").key(&long)),
-        ("key", item("x").key("a\nb")),
+        ("key", item("x").unique_key("")),
+        ("key", item("x").unique_key(&long)),
+        ("key", item("x").unique_key("a\nb")),
         ("group", item("x").group("")),
         ("group", item("x").group(&long)),
         ("group", item("x").group("a\u{0}b")),
@@ -45,16 +45,16 @@ async fn a_bad_item_refuses_the_whole_push(bed: &TestStore) {
     let turno = turno.await.unwrap();
     let inbox = turno.inbox("q");
     for (field, bad) in bad_items() {
-        let alone = inbox.push_item(bad.clone()).await.unwrap_err();
+        let alone = inbox.push(bad.clone()).await.unwrap_err();
         is_invalid(alone, field);
-        let beside = [item("good").key("k"), bad, item("good")];
+        let beside = [item("good").unique_key("k"), bad, item("good")];
         is_invalid(inbox.push_many(beside).await.unwrap_err(), field);
     }
     let many = (0..10_001).map(|_| item("x"));
     is_invalid(inbox.push_many(many).await.unwrap_err(), "items");
     assert_eq!(turno.inbox_stats("").await.unwrap(), []);
     assert_eq!(bed.stored_items().await, 0);
-    let good = inbox.push_item(item("good").key("k")).await.unwrap();
+    let good = inbox.push(item("good").unique_key("k")).await.unwrap();
     assert!(!good.duplicate, "its key was not taken");
     // With its quotes, exactly the maximum size.
     push(&inbox, &[&"x".repeat(98)]).await;
@@ -65,10 +65,13 @@ async fn a_bad_item_refuses_the_whole_push(bed: &TestStore) {
 async fn a_payload_is_json(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     for text in ["", "{", "hello", "{\"a\":1}x"] {
-        is_invalid(Item::json(text).unwrap_err(), "payload");
+        is_invalid(
+            inbox.push(Item::from_json(text)).await.unwrap_err(),
+            "payload",
+        );
     }
     let odd = "[\"\\u0000\", \"\\ud83e\\udd80\", -0, 1e400]";
-    inbox.push_item(Item::json(odd).unwrap()).await.unwrap();
+    inbox.push(Item::from_json(odd)).await.unwrap();
     assert_eq!(take_one(&inbox).await.payload, odd);
 }
 
@@ -179,10 +182,10 @@ async fn a_larger_payload_can_be_allowed(bed: &TestStore) {
     const MIB: usize = 1024 * 1024;
     let large = item(&"x".repeat(MIB + MIB / 2));
     let turno = bed.turno().await;
-    let refused = turno.inbox("q").push_item(large.clone()).await;
+    let refused = turno.inbox("q").push(large.clone()).await;
     is_invalid(refused.unwrap_err(), "payload");
     let turno = Turno::builder().max_payload(2 * MIB).connect(bed.url());
     let inbox = turno.await.unwrap().inbox("q");
-    inbox.push_item(large).await.unwrap();
+    inbox.push(large).await.unwrap();
     assert!(take_one(&inbox).await.payload.len() > MIB);
 }

@@ -169,7 +169,7 @@ async fn failures_and_panics_are_tried_again(bed: &TestStore) {
             2 => panic!("oh no"),
             3 => std::panic::panic_any(7),
             _ => {
-                job.never_again();
+                job.fail_permanently();
                 Err("enough")
             }
         }

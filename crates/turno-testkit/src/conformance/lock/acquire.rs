@@ -100,7 +100,7 @@ async fn settings_fill_in_user_and_service(bed: &TestStore) {
         (holder.user.as_deref(), holder.service.as_deref()),
         (Some("batch"), Some("notes"))
     );
-    let holder = turno.lock_status("r").await.unwrap().holders.remove(0);
+    let holder = turno.lock("r").status().await.unwrap().holders.remove(0);
     assert_eq!(
         holder.attribution.pid,
         i32::try_from(std::process::id()).ok()
@@ -199,7 +199,7 @@ async fn a_dropped_lease_is_given_back(bed: &TestStore) {
     let id = take(&turno, "r", "a").await.detach();
     busy(turno.lock("r").acquire().await.unwrap());
     assert_eq!(
-        turno.lock_release("r", id.token).await.unwrap(),
+        turno.lock("r").release(id.token).await.unwrap(),
         ReleaseOutcome::Released { holds: 0 }
     );
 }

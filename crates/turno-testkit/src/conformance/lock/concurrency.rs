@@ -47,7 +47,7 @@ async fn each_of_many_gets_its_own_answer(bed: &TestStore) {
                         ReleaseOutcome::Released { holds: 0 }
                     );
                     assert_eq!(
-                        turno.lock_release(&resource, token).await.unwrap(),
+                        turno.lock(&resource).release(token).await.unwrap(),
                         ReleaseOutcome::Lost
                     );
                 })
@@ -102,7 +102,7 @@ async fn each_of_many_renews_its_own(bed: &TestStore) {
         let lock = if n % 3 == 0 { lock.shared() } else { lock };
         let id = lock.acquire().await.unwrap().acquired().unwrap().detach();
         if n % 5 == 0 {
-            turno.lock_release(&id.resource, id.token).await.unwrap();
+            turno.lock(&id.resource).release(id.token).await.unwrap();
         }
         leases.push(id);
     }
@@ -121,7 +121,9 @@ async fn each_of_many_renews_its_own(bed: &TestStore) {
                 let turno = turno.clone();
                 tokio::spawn(async move {
                     let renewed = turno
-                        .lock_renew(&id.resource, token, secs(ttl))
+                        .lock(&id.resource)
+                        .ttl(secs(ttl))
+                        .renew(token)
                         .await
                         .unwrap();
                     let right = token == id.token && n % 5 != 0;
@@ -151,7 +153,7 @@ async fn many_renew_the_same(bed: &TestStore) {
             let (turno, id) = (turno.clone(), id.clone());
             tokio::spawn(async move {
                 let ttl = secs(60 + n);
-                let renewed = turno.lock_renew(&id.resource, id.token, ttl).await.unwrap();
+                let renewed = turno.lock(&id.resource).ttl(ttl).renew(id.token).await.unwrap();
                 assert!(matches!(renewed, RenewOutcome::Renewed { remaining, .. } if remaining > secs(55)));
             })
         })
@@ -159,7 +161,7 @@ async fn many_renew_the_same(bed: &TestStore) {
     for task in tasks {
         task.await.unwrap();
     }
-    let holder = turno.lock_status("one").await.unwrap().holders.remove(0);
+    let holder = turno.lock("one").status().await.unwrap().holders.remove(0);
     assert!(holder.remaining > secs(50 + CROWD as u64));
 }
 
@@ -212,7 +214,7 @@ async fn a_crowd_shares_its_commits(bed: &TestStore) {
                 tokio::spawn(async move {
                     let id = take(&turno, &format!("crowd/{n}"), "a").await.detach();
                     turno.inbox("q").push(&n).await.unwrap();
-                    let renewed = turno.lock_renew(&id.resource, id.token, secs(60));
+                    let renewed = turno.lock(&id.resource).ttl(secs(60)).renew(id.token);
                     assert!(matches!(
                         renewed.await.unwrap(),
                         RenewOutcome::Renewed { .. }

@@ -112,8 +112,14 @@ async fn a_late_renewal_is_recorded(bed: &TestStore) {
 #[rule]
 async fn a_renewal_never_revives(bed: &TestStore) {
     let turno = bed.turno().await;
-    let renew =
-        async |resource: &str, token| turno.lock_renew(resource, token, secs(60)).await.unwrap();
+    let renew = async |resource: &str, token| {
+        turno
+            .lock(resource)
+            .ttl(secs(60))
+            .renew(token)
+            .await
+            .unwrap()
+    };
 
     let old = take(&turno, "taken", "a").await.detach();
     bed.expire("taken").await;
@@ -130,7 +136,8 @@ async fn a_renewal_never_revives(bed: &TestStore) {
 
     let released = take(&turno, "released", "a").await.detach();
     turno
-        .lock_release("released", released.token)
+        .lock("released")
+        .release(released.token)
         .await
         .unwrap();
     assert_eq!(renew("released", released.token).await, RenewOutcome::Lost);

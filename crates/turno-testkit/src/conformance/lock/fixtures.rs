@@ -98,7 +98,7 @@ pub(in crate::conformance) async fn count(
 
 /// Returns the holders of a resource, ordered by token.
 pub(in crate::conformance) async fn owners(turno: &Turno, resource: &str) -> Vec<String> {
-    let status = turno.lock_status(resource).await.unwrap();
+    let status = turno.lock(resource).status().await.unwrap();
     status
         .holders
         .into_iter()
@@ -129,7 +129,7 @@ pub(in crate::conformance) async fn until_waiting(turno: &Turno, resource: &str,
     crate::eventually_async(
         PATIENCE,
         &format!("{waiters} waiters for {resource}"),
-        async || (turno.lock_status(resource).await.unwrap().waiters == waiters).then_some(()),
+        async || (turno.lock(resource).status().await.unwrap().waiters == waiters).then_some(()),
     )
     .await;
 }
@@ -138,7 +138,8 @@ pub(in crate::conformance) async fn until_waiting(turno: &Turno, resource: &str,
 pub(in crate::conformance) async fn until_free(turno: &Turno, resource: &str) {
     crate::eventually_async(PATIENCE, &format!("{resource} to be free"), async || {
         turno
-            .lock_status(resource)
+            .lock(resource)
+            .status()
             .await
             .unwrap()
             .holders

@@ -15,7 +15,9 @@ async fn a_broken_lock_is_free(bed: &TestStore) {
     let reason = "it's stuck; see ticket \"7\"";
     assert_eq!(
         other
-            .lock_break_as("r", old.token(), reason, Some("admin"))
+            .lock("r")
+            .user("admin")
+            .force_break(old.token(), reason)
             .await
             .unwrap(),
         BreakOutcome::Broken
@@ -51,7 +53,11 @@ async fn a_break_ends_all_holds(bed: &TestStore) {
     let turno = bed.turno().await;
     let (first, _second) = (take(&turno, "r", "a").await, take(&turno, "r", "a").await);
     assert_eq!(
-        turno.lock_break("r", first.token(), "stuck").await.unwrap(),
+        turno
+            .lock("r")
+            .force_break(first.token(), "stuck")
+            .await
+            .unwrap(),
         BreakOutcome::Broken
     );
     take(&turno, "r", "b").await.detach();
@@ -66,20 +72,21 @@ async fn a_break_names_the_holders_token(bed: &TestStore) {
     old.release().await.unwrap();
     for token in [stale, Token(stale.0 + 1), Token(0)] {
         assert_eq!(
-            turno.lock_break("r", token, "why").await.unwrap(),
+            turno.lock("r").force_break(token, "why").await.unwrap(),
             BreakOutcome::NotHeld
         );
     }
     let held = take(&turno, "r", "b").await;
     for token in [stale, Token(held.token().0 + 1), Token(0)] {
         assert_eq!(
-            turno.lock_break("r", token, "why").await.unwrap(),
+            turno.lock("r").force_break(token, "why").await.unwrap(),
             BreakOutcome::NotHeld
         );
     }
     assert_eq!(
         turno
-            .lock_break("unknown", held.token(), "why")
+            .lock("unknown")
+            .force_break(held.token(), "why")
             .await
             .unwrap(),
         BreakOutcome::NotHeld
@@ -87,7 +94,8 @@ async fn a_break_names_the_holders_token(bed: &TestStore) {
     let shared = mine(turno.lock("s").shared().acquire().await.unwrap());
     assert_eq!(
         turno
-            .lock_break("s", Token(shared.token().0 + 1), "why")
+            .lock("s")
+            .force_break(Token(shared.token().0 + 1), "why")
             .await
             .unwrap(),
         BreakOutcome::NotHeld
@@ -107,7 +115,9 @@ async fn one_sharer_is_broken(bed: &TestStore) {
     );
     assert_eq!(
         turno
-            .lock_break_as("r", a.token(), "stuck", Some("admin"))
+            .lock("r")
+            .user("admin")
+            .force_break(a.token(), "stuck")
             .await
             .unwrap(),
         BreakOutcome::Broken
@@ -146,7 +156,8 @@ async fn a_break_ends_the_min_hold(bed: &TestStore) {
         .detach();
         assert_eq!(
             turno
-                .lock_break(&resource, held.token, "stuck")
+                .lock(&resource)
+                .force_break(held.token, "stuck")
                 .await
                 .unwrap(),
             BreakOutcome::Broken
@@ -163,7 +174,11 @@ async fn a_break_keeps_the_others_min_hold(bed: &TestStore) {
     let resting = mine(lock("a").min_hold(secs(600)).acquire().await.unwrap());
     let broken = mine(lock("b").acquire().await.unwrap()).detach();
     assert_eq!(
-        turno.lock_break("r", broken.token, "stuck").await.unwrap(),
+        turno
+            .lock("r")
+            .force_break(broken.token, "stuck")
+            .await
+            .unwrap(),
         BreakOutcome::Broken
     );
     resting.release().await.unwrap();

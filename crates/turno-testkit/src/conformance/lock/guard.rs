@@ -59,7 +59,8 @@ async fn a_guard_fails_for_a_stale_lease(bed: &TestStore) {
         let broken = mine(ask("broken").acquire().await.unwrap()).detach();
         assert_eq!(
             turno
-                .lock_break(&broken.resource, broken.token, "why")
+                .lock(&broken.resource)
+                .force_break(broken.token, "why")
                 .await
                 .unwrap(),
             BreakOutcome::Broken

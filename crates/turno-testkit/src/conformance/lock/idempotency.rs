@@ -59,11 +59,11 @@ async fn an_acquire_sent_twice_is_one(bed: &TestStore) {
             );
         }
         assert_eq!(
-            turno.lock_release(resource, first.token).await.unwrap(),
+            turno.lock(resource).release(first.token).await.unwrap(),
             ReleaseOutcome::Released { holds: 1 }
         );
         assert_eq!(
-            turno.lock_release(resource, first.token).await.unwrap(),
+            turno.lock(resource).release(first.token).await.unwrap(),
             ReleaseOutcome::Released { holds: 0 }
         );
     }

@@ -51,7 +51,8 @@ async fn leaves_no_trace(
     }
     assert!(
         turno
-            .lock_status("0-free")
+            .lock("0-free")
+            .status()
             .await
             .unwrap()
             .holders
@@ -162,10 +163,17 @@ async fn a_stale_renew_does_not_touch_the_row(bed: &TestStore) {
     let stale = take(&turno, "r", "a").await.detach();
     bed.expire("r").await;
     let _lease = take(&other, "r", "b").await;
-    let renew = async || turno.lock_renew("r", stale.token, secs(30)).await.unwrap();
+    let renew = async || {
+        turno
+            .lock("r")
+            .ttl(secs(30))
+            .renew(stale.token)
+            .await
+            .unwrap()
+    };
     // The first is recorded as late.
     assert_eq!(renew().await, turno::lock::RenewOutcome::Lost);
-    let holder = other.lock_status("r").await.unwrap().holders.remove(0);
+    let holder = other.lock("r").status().await.unwrap().holders.remove(0);
     let watch = bed.watch().await;
     let before = watch.look().await;
     assert_eq!(renew().await, turno::lock::RenewOutcome::Lost);
@@ -173,7 +181,7 @@ async fn a_stale_renew_does_not_touch_the_row(bed: &TestStore) {
         // A single writer commits even if nothing changed; there only the holder's row is compared.
         assert_eq!(watch.look().await, before);
     }
-    let after = other.lock_status("r").await.unwrap().holders.remove(0);
+    let after = other.lock("r").status().await.unwrap().holders.remove(0);
     assert_eq!(
         (after.token, after.expires_at, after.holds),
         (holder.token, holder.expires_at, holder.holds)

@@ -278,7 +278,7 @@ async fn readers_that_release_together_leave_the_lock_free(bed: &TestStore) {
         };
         longest = longest.max(released.elapsed());
         for lease in writer {
-            let released = machines[2].lock_release(&lease.resource, lease.token);
+            let released = machines[2].lock(&lease.resource).release(lease.token);
             released.await.unwrap();
         }
     }

@@ -1,10 +1,10 @@
 //! Requests with a request id of the caller: sent again, they return the same result.
 
+use turno::CallOptions;
 use turno::inbox::{Again, Failure};
 use turno::lock::{BreakOutcome, ReleaseOutcome};
 use turno::once::Begin;
 use turno::outbox::Event;
-use turno::store::{LockBreak, LockRelease};
 use uuid::Uuid;
 
 use crate::conformance::inbox::fixtures::{counts, item, push_all, take as take_items};
@@ -46,46 +46,37 @@ async fn a_release_or_break_by_name_is_sent_again(bed: &TestStore) {
     let turno = bed.turno().await;
     let token = take(&turno, "r", "a").await.detach().token;
     take(&turno, "r", "a").await.detach();
-    let ask = LockRelease {
-        resource: "r".into(),
-        token,
-        hold: None,
-        request: Uuid::now_v7(),
-    };
+    let lock = turno.lock("r").request(Uuid::now_v7());
     for _ in 0..2 {
-        let released = turno.lock_release_with(&ask).await.unwrap();
+        let released = lock.clone().release(token).await.unwrap();
         assert_eq!(released, ReleaseOutcome::Released { holds: 1 });
     }
-    let ask = LockBreak {
-        resource: "r".into(),
-        token,
-        reason: "it hangs".into(),
-        user: Some("1".into()),
-        request: Uuid::now_v7(),
-    };
+    let lock = turno.lock("r").user("1").request(Uuid::now_v7());
     for _ in 0..2 {
-        let broken = turno.lock_break_with(&ask).await.unwrap();
+        let broken = lock.clone().force_break(token, "it hangs").await.unwrap();
         assert_eq!(broken, BreakOutcome::Broken);
     }
-    assert!(turno.lock_status("r").await.unwrap().holders.is_empty());
+    assert!(turno.lock("r").status().await.unwrap().holders.is_empty());
 }
 
 /// Pushes, claims and settlements that are sent again return the first result.
 #[rule]
 async fn an_inbox_is_asked_again(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
-    let handle = |which: usize, request| [&turno, &other][which].inbox("q").request(request);
-    let request = Uuid::now_v7();
-    let first = handle(0, request).push_item(item("a")).await.unwrap();
-    let second = handle(1, request).push_item(item("a")).await.unwrap();
+    let queue = |which: usize| [&turno, &other][which].inbox("q");
+    let options = || CallOptions::default().request(Uuid::now_v7());
+    let again = options();
+    let first = queue(0).push_with([item("a")], again).await.unwrap();
+    let second = queue(1).push_with([item("a")], again).await.unwrap();
     assert_eq!(first, second);
     push_all(&turno.inbox("q"), [item("b"), item("c"), item("d")]).await;
 
     // The token of its claims is the request id.
     let request = Uuid::now_v7();
     let claim = |which| {
-        handle(which, request)
+        queue(which)
             .claim()
+            .request(request)
             .limit(2)
             .wait(PATIENCE)
             .take()
@@ -95,15 +86,15 @@ async fn an_inbox_is_asked_again(bed: &TestStore) {
     assert!(first.iter().all(|item| item.claim.token == request));
     assert_eq!(counts(&turno.inbox("q")).await, [2, 0, 2, 0, 0]);
 
-    let request = Uuid::now_v7();
+    let again = options();
     for which in [0, 1] {
-        let settled = handle(which, request)
-            .complete(&[first[0].claim])
+        let settled = queue(which)
+            .complete_with(&[first[0].claim], again)
             .await
             .unwrap();
         assert_eq!((settled.done, settled.stale.len()), (1, 0));
     }
-    let request = Uuid::now_v7();
+    let again = options();
     let failure = Failure {
         claim: first[1].claim,
         error: "no".into(),
@@ -112,18 +103,36 @@ async fn an_inbox_is_asked_again(bed: &TestStore) {
     };
     for which in [0, 1] {
         let failures = std::slice::from_ref(&failure);
-        assert_eq!(handle(which, request).fail(failures).await.unwrap().done, 1);
+        let failed = queue(which).fail_with(failures, again).await.unwrap();
+        assert_eq!(failed.done, 1);
     }
-    let request = Uuid::now_v7();
+    let again = options();
     let left = take_items(&turno.inbox("q"), 1).await;
     for which in [0, 1] {
-        let given = handle(which, request)
-            .give_back(&[left[0].claim])
+        let given = queue(which)
+            .give_back_with(&[left[0].claim], again)
             .await
             .unwrap();
         assert_eq!(given.done, 1);
     }
     assert_eq!(counts(&turno.inbox("q")).await, [2, 0, 0, 1, 1]);
+}
+
+/// A request id belongs to one call: the same handle stores each of its pushes and events.
+#[rule]
+async fn a_handle_stores_each_of_its_calls(bed: &TestStore) {
+    let turno = bed.turno().await;
+    let (inbox, outbox) = (turno.inbox("q"), turno.outbox());
+    let again = CallOptions::default().request(Uuid::now_v7());
+    inbox.push_with([item("a")], again).await.unwrap();
+    let second = inbox.push(item("b")).await.unwrap();
+    let third = inbox.push(item("b")).await.unwrap();
+    assert_ne!(second.id, third.id);
+    assert_eq!(counts(&inbox).await[0], 3);
+    outbox.emit_with([Event::new("A", &1)], again).await.ok();
+    outbox.emit(Event::new("A", &1)).await.unwrap();
+    outbox.emit(Event::new("A", &1)).await.unwrap();
+    assert!(outbox.stats().await.unwrap().pending >= 2);
 }
 
 /// Concurrent claims with request ids can each be sent again: they are not batched.
@@ -136,7 +145,7 @@ async fn claims_of_a_crowd_are_asked_for_again(bed: &TestStore) {
     for _ in 0..2 {
         let mut tasks = tokio::task::JoinSet::new();
         for (place, request) in requests.iter().copied().enumerate() {
-            let claim = turno.inbox("q").request(request).claim().worker("w");
+            let claim = turno.inbox("q").claim().request(request).worker("w");
             tasks.spawn(async move { (place, claim.take().await.unwrap()) });
         }
         let mut claimed = tasks.join_all().await;
@@ -151,10 +160,13 @@ async fn claims_of_a_crowd_are_asked_for_again(bed: &TestStore) {
 #[rule]
 async fn an_emission_by_itself_is_sent_again(bed: &TestStore) {
     let turno = bed.turno().await;
-    let outbox = turno.outbox().request(Uuid::now_v7());
+    let (outbox, again) = (
+        turno.outbox(),
+        CallOptions::default().request(Uuid::now_v7()),
+    );
     let events = [Event::new("A", &1), Event::new("B", &2)];
-    let first = outbox.emit_alone(&events).await.unwrap();
-    assert_eq!(outbox.emit_alone(&events).await.unwrap(), first);
+    let first = outbox.emit_with(&events, again).await.unwrap();
+    assert_eq!(outbox.emit_with(&events, again).await.unwrap(), first);
     assert_eq!(turno.outbox().stats().await.unwrap().pending, 2);
 }
 
@@ -178,24 +190,23 @@ async fn a_begin_asked_for_again_is_the_same_claim(bed: &TestStore) {
 #[rule]
 async fn a_request_is_not_taken_for_one_of_another_kind(bed: &TestStore) {
     let turno = bed.turno().await;
-    let request = Uuid::now_v7();
-    let inbox = || turno.inbox("q").request(request);
-    inbox().push_item(item("a")).await.unwrap();
-    let claimed = take_items(&turno.inbox("q"), 1).await;
-    match inbox().give_back(&[claimed[0].claim]).await {
+    let again = CallOptions::default().request(Uuid::now_v7());
+    let (inbox, outbox) = (turno.inbox("q"), turno.outbox());
+    inbox.push_with([item("a")], again).await.unwrap();
+    let claimed = take_items(&inbox, 1).await;
+    match inbox.give_back_with(&[claimed[0].claim], again).await {
         Ok(settled) => assert_eq!(settled.done, 1),
         Err(error) => assert_eq!(error.field(), Some("request"), "{error}"),
     }
-    let emitted = turno.outbox().request(request);
-    match emitted.emit_alone(&[Event::new("A", &1)]).await {
+    match outbox.emit_with([Event::new("A", &1)], again).await {
         Ok(ids) => assert_eq!(ids.len(), 1),
         Err(error) => assert_eq!(error.field(), Some("request"), "{error}"),
     }
-    let request = Uuid::now_v7();
-    let emitted = turno.outbox().request(request);
-    emitted.emit_alone(&[Event::new("B", &1)]).await.unwrap();
+    let again = CallOptions::default().request(Uuid::now_v7());
+    let event = Event::new("B", &1);
+    outbox.emit_with([event], again).await.unwrap();
     let before = counts(&turno.inbox("q")).await;
-    let pushed = turno.inbox("q").request(request).push_item(item("b")).await;
+    let pushed = inbox.push_with([item("b")], again).await;
     let after = counts(&turno.inbox("q")).await;
     match pushed {
         Ok(_) => assert_ne!(before, after),

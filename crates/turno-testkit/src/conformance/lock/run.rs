@@ -133,7 +133,11 @@ async fn a_run_stops_when_its_lease_is_lost(bed: &TestStore) {
     }));
     let id = beginning.await.unwrap();
     assert_eq!(
-        other.lock_break("r", id.token, "by hand").await.unwrap(),
+        other
+            .lock("r")
+            .force_break(id.token, "by hand")
+            .await
+            .unwrap(),
         BreakOutcome::Broken
     );
     let error = timeout(PATIENCE, task)
@@ -199,7 +203,11 @@ async fn a_run_under_several(bed: &TestStore) {
         std::future::pending::<Result<(), Infallible>>().await
     }));
     let id = beginning.await.unwrap();
-    other.lock_break("b", id.token, "by hand").await.unwrap();
+    other
+        .lock("b")
+        .force_break(id.token, "by hand")
+        .await
+        .unwrap();
     let error = timeout(PATIENCE, task)
         .await
         .expect("it is never stopped")

@@ -39,7 +39,7 @@ async fn permits_let_so_many_in(bed: &TestStore) {
     leases.push(mine(permit(&machines[1], "x", 3).acquire().await.unwrap()));
     busy(permit(&machines[0], "y", 3).acquire().await.unwrap());
     assert_eq!(owners(&machines[0], "r").await, ["0", "2", "x"]);
-    let status = machines[0].lock_status("r").await.unwrap().holders;
+    let status = machines[0].lock("r").status().await.unwrap().holders;
     assert_eq!(
         status
             .iter()
@@ -91,7 +91,12 @@ async fn an_expired_permit_makes_room(bed: &TestStore) {
         Some("1")
     );
     assert_eq!(
-        turno.lock_renew("r", dead.token, secs(60)).await.unwrap(),
+        turno
+            .lock("r")
+            .ttl(secs(60))
+            .renew(dead.token)
+            .await
+            .unwrap(),
         RenewOutcome::Lost
     );
 }
@@ -250,7 +255,7 @@ async fn each_sharer_has_its_history(bed: &TestStore) {
         lease.detach();
     }
     for token in &tokens {
-        turno.lock_release("r", *token).await.unwrap();
+        turno.lock("r").release(*token).await.unwrap();
     }
     assert_eq!(
         events(&turno, "r").await,

@@ -36,11 +36,16 @@ async fn a_wrong_token_is_lost(bed: &TestStore) {
                 continue;
             }
             assert_eq!(
-                turno.lock_renew(resource, token, secs(60)).await.unwrap(),
+                turno
+                    .lock(resource)
+                    .ttl(secs(60))
+                    .renew(token)
+                    .await
+                    .unwrap(),
                 RenewOutcome::Lost
             );
             assert_eq!(
-                turno.lock_release(resource, token).await.unwrap(),
+                turno.lock(resource).release(token).await.unwrap(),
                 ReleaseOutcome::Lost
             );
         }
@@ -50,7 +55,7 @@ async fn a_wrong_token_is_lost(bed: &TestStore) {
             "nothing is recorded for a token never granted"
         );
     }
-    let now = turno.lock_status("held").await.unwrap().holders.remove(0);
+    let now = turno.lock("held").status().await.unwrap().holders.remove(0);
     assert_eq!(
         (now.token, now.expires_at, now.holds),
         (held.token(), held.expires_at(), 1)
@@ -65,7 +70,7 @@ async fn a_token_is_of_one_resource(bed: &TestStore) {
     let turno = bed.turno().await;
     let (a, _b) = (take(&turno, "a", "x").await, take(&turno, "b", "x").await);
     assert_eq!(
-        turno.lock_release("b", a.token()).await.unwrap(),
+        turno.lock("b").release(a.token()).await.unwrap(),
         ReleaseOutcome::Lost
     );
     assert_eq!(owners(&turno, "b").await, ["x"]);
@@ -81,11 +86,16 @@ async fn a_zombie_is_recorded_once(bed: &TestStore) {
     let new = take(&other, "r", "b").await;
     for _ in 0..3 {
         assert_eq!(
-            turno.lock_renew("r", old.token, secs(60)).await.unwrap(),
+            turno
+                .lock("r")
+                .ttl(secs(60))
+                .renew(old.token)
+                .await
+                .unwrap(),
             RenewOutcome::Lost
         );
         assert_eq!(
-            turno.lock_release("r", old.token).await.unwrap(),
+            turno.lock("r").release(old.token).await.unwrap(),
             ReleaseOutcome::Lost
         );
     }
@@ -125,7 +135,7 @@ async fn each_lease_has_its_own_zombie(bed: &TestStore) {
         take(&turno, "r", "b").await.release().await.unwrap();
         for _ in 0..2 {
             assert_eq!(
-                turno.lock_release("r", old.token).await.unwrap(),
+                turno.lock("r").release(old.token).await.unwrap(),
                 ReleaseOutcome::Lost
             );
         }
@@ -157,7 +167,9 @@ async fn a_zombie_is_recorded_once_after_a_late_renewal(bed: &TestStore) {
         for _ in 0..3 {
             assert_eq!(
                 turno
-                    .lock_renew(&resource, old.token, secs(9))
+                    .lock(&resource)
+                    .ttl(secs(9))
+                    .renew(old.token)
                     .await
                     .unwrap(),
                 RenewOutcome::Lost
@@ -200,7 +212,7 @@ async fn a_shared_zombie_is_recorded_once(bed: &TestStore) {
     );
     for _ in 0..3 {
         assert_eq!(
-            turno.lock_release("r", old.token).await.unwrap(),
+            turno.lock("r").release(old.token).await.unwrap(),
             ReleaseOutcome::Lost
         );
     }
@@ -215,7 +227,7 @@ async fn a_release_after_the_expiry_says_so(bed: &TestStore) {
     let old = take(&turno, "r", "a").await.detach();
     bed.expire("r").await;
     assert_eq!(
-        turno.lock_release("r", old.token).await.unwrap(),
+        turno.lock("r").release(old.token).await.unwrap(),
         ReleaseOutcome::Released { holds: 0 }
     );
     let entry = history(&turno, "r").await.remove(0);

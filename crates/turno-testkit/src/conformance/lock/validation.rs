@@ -45,7 +45,7 @@ async fn names_may_be_anything_printable(bed: &TestStore) {
             .holder
             .unwrap();
         assert_eq!(holder.user.as_deref(), Some(name));
-        let status = turno.lock_status(name).await.unwrap().holders.remove(0);
+        let status = turno.lock(name).status().await.unwrap().holders.remove(0);
         assert_eq!(
             (
                 status.owner.as_str(),
@@ -110,31 +110,36 @@ async fn bad_input_names_its_field(bed: &TestStore) {
     let field = |error: turno::Error| error.field().unwrap_or("none").to_owned();
     let token = turno::Token(1);
     assert_eq!(
-        field(turno.lock_break("r", token, "").await.unwrap_err()),
+        field(turno.lock("r").force_break(token, "").await.unwrap_err()),
         "reason"
     );
     assert_eq!(
-        field(turno.lock_break("r", token, &text).await.unwrap_err()),
+        field(turno.lock("r").force_break(token, &text).await.unwrap_err()),
         "reason"
     );
     assert_eq!(
         field(
             turno
-                .lock_break_as("r", token, "why", Some(""))
+                .lock("r")
+                .user("")
+                .force_break(token, "why")
                 .await
                 .unwrap_err()
         ),
         "user"
     );
     assert_eq!(
-        field(turno.lock_renew("r", token, secs(0)).await.unwrap_err()),
+        field(turno.lock("r").ttl(secs(0)).renew(token).await.unwrap_err()),
         "ttl"
     );
     assert_eq!(
-        field(turno.lock_release("", token).await.unwrap_err()),
+        field(turno.lock("").release(token).await.unwrap_err()),
         "resource"
     );
-    assert_eq!(field(turno.lock_status("").await.unwrap_err()), "resource");
+    assert_eq!(
+        field(turno.lock("").status().await.unwrap_err()),
+        "resource"
+    );
     assert_eq!(
         field(turno.locks([""; 0]).acquire().await.unwrap_err()),
         "resources"

@@ -41,7 +41,7 @@ async fn a_status_tells_everything(bed: &TestStore) {
         mine(lock.acquire().await.unwrap()),
     );
     stand_in_line(&turno, "r", "b").await;
-    let status = turno.lock_status("r").await.unwrap();
+    let status = turno.lock("r").status().await.unwrap();
     assert_eq!(
         (
             status.resource.as_str(),
@@ -74,7 +74,7 @@ async fn a_status_tells_everything(bed: &TestStore) {
         ),
         (Some("1"), Some("s"), Some("d"))
     );
-    let unknown = turno.lock_status("unknown").await.unwrap();
+    let unknown = turno.lock("unknown").status().await.unwrap();
     assert_eq!((unknown.holders.len(), unknown.waiters), (0, 0));
     assert_eq!(bed.rows().await, 1, "a look stores nothing");
 }
@@ -95,7 +95,7 @@ async fn sharers_do_not_borrow_names(bed: &TestStore) {
             .unwrap(),
     );
     let _b = mine(turno.lock("r").owner("b").shared().acquire().await.unwrap());
-    let holders = turno.lock_status("r").await.unwrap().holders;
+    let holders = turno.lock("r").status().await.unwrap().holders;
     assert_eq!(
         holders
             .iter()

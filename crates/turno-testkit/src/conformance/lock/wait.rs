@@ -71,10 +71,7 @@ async fn a_wait_ends_as_busy(bed: &TestStore) {
 async fn a_wait_of_zero_is_a_look(bed: &TestStore) {
     let turno = bed.turno().await;
     let _held = take(&turno, "r", "a").await;
-    let retry = Retry {
-        max: 1000,
-        delay: secs(1),
-    };
+    let retry = Retry::new(1000, secs(1));
     let look = turno.lock("r").retry(retry).wait(Duration::ZERO).acquire();
     busy(timeout(PATIENCE, look).await.expect("it waits").unwrap());
 }
@@ -103,7 +100,11 @@ async fn a_break_wakes_a_waiter(bed: &TestStore) {
     let waiter = tokio::spawn(other.lock("r").wait(PATIENCE).acquire());
     until_waiting(&turno, "r", 1).await;
     assert_eq!(
-        turno.lock_break("r", held.token, "stuck").await.unwrap(),
+        turno
+            .lock("r")
+            .force_break(held.token, "stuck")
+            .await
+            .unwrap(),
         BreakOutcome::Broken
     );
     mine(timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap()).detach();
@@ -114,17 +115,11 @@ async fn a_break_wakes_a_waiter(bed: &TestStore) {
 async fn retries_are_counted(bed: &TestStore) {
     let turno = bed.turno().await;
     let held = take(&turno, "r", "a").await;
-    let retry = Retry {
-        max: 3,
-        delay: Duration::from_millis(40),
-    };
+    let retry = Retry::new(3, Duration::from_millis(40));
     let asked = Instant::now();
     busy(turno.lock("r").retry(retry).acquire().await.unwrap());
     assert!(asked.elapsed() >= Duration::from_millis(80));
-    let patient = Retry {
-        max: 1000,
-        delay: Duration::from_millis(5),
-    };
+    let patient = Retry::new(1000, Duration::from_millis(5));
     let trying = tokio::spawn(turno.lock("r").retry(patient).acquire());
     held.release().await.unwrap();
     mine(timeout(PATIENCE, trying).await.unwrap().unwrap().unwrap()).detach();

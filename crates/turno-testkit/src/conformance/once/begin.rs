@@ -102,7 +102,7 @@ async fn other_content_is_a_mismatch(bed: &TestStore) {
         match state {
             OnceState::InFlight => drop(claim.detach()),
             OnceState::Done => drop(claim.complete("done").await.unwrap()),
-            OnceState::Unknown => drop(claim.doubt().await.unwrap()),
+            OnceState::Unknown => drop(claim.release_unknown().await.unwrap()),
         }
         let before = status(&turno, key).await;
         assert_eq!(before.state, state);
@@ -149,7 +149,7 @@ async fn an_answer_is_kept_for_its_time(bed: &TestStore) {
     bed.age_once("k", secs(30)).await;
     replay(once.begin().await.unwrap());
     bed.age_once("k", secs(31)).await;
-    assert_eq!(turno.once_status("k").await.unwrap(), None);
+    assert_eq!(turno.once("k").status().await.unwrap(), None);
     // Also with other content: nothing is left to compare with.
     let next = fresh(turno.once("k").fingerprint("two").begin().await.unwrap());
     assert_eq!(next.attempt(), 1);
@@ -188,7 +188,7 @@ async fn without_a_ttl_only_the_flight_counts(bed: &TestStore) {
         last = claim.token();
         in_flight(once.begin().await.unwrap());
         assert_eq!(claim.complete("done").await.unwrap(), OnceSettled::Done);
-        assert_eq!(turno.once_status("k").await.unwrap(), None);
+        assert_eq!(turno.once("k").status().await.unwrap(), None);
     }
 }
 
@@ -199,12 +199,12 @@ async fn a_released_key_is_fresh(bed: &TestStore) {
     let first = take(&turno, "k").await;
     let token = first.token();
     assert_eq!(first.release().await.unwrap(), OnceSettled::Done);
-    assert_eq!(turno.once_status("k").await.unwrap(), None);
+    assert_eq!(turno.once("k").status().await.unwrap(), None);
     let second = take(&other, "k").await;
     assert_eq!(second.attempt(), 1);
     assert!(second.token() > token);
     // After a lost run, each takeover is attempt 2 until one ends.
-    second.doubt().await.unwrap();
+    second.release_unknown().await.unwrap();
     for _ in 0..2 {
         let again = take_over(&turno, "k").await;
         assert_eq!(again.attempt(), 2);

@@ -70,7 +70,7 @@ async fn another_key_is_refused(bed: &TestStore) {
     ] {
         for error in [
             other.once("k").begin().await.unwrap_err(),
-            other.once_status("k").await.unwrap_err(),
+            other.once("k").status().await.unwrap_err(),
         ] {
             assert!(error.is_refused(), "{error}");
         }

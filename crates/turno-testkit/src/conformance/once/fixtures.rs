@@ -81,14 +81,14 @@ pub(in crate::conformance) async fn answered(turno: &Turno, key: &str) -> Option
 
 /// Returns the state of a key, which must exist.
 pub(in crate::conformance) async fn status(turno: &Turno, key: &str) -> OnceView {
-    let view = turno.once_status(key).await.unwrap();
+    let view = turno.once(key).status().await.unwrap();
     view.unwrap_or_else(|| panic!("nothing is known of {key}"))
 }
 
 /// Waits until a key is in a state.
 pub(in crate::conformance) async fn until_state(turno: &Turno, key: &str, state: OnceState) {
     crate::eventually_async(PATIENCE, &format!("{key} to be {state}"), async || {
-        let view = turno.once_status(key).await.unwrap();
+        let view = turno.once(key).status().await.unwrap();
         view.filter(|view| view.state == state).map(drop)
     })
     .await;

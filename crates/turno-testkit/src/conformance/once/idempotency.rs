@@ -45,7 +45,7 @@ async fn a_begin_sent_twice_is_one(bed: &TestStore) {
 #[rule]
 async fn a_rerun_sent_twice_is_one(bed: &TestStore) {
     let turno = bed.turno().await;
-    take(&turno, "k").await.doubt().await.unwrap();
+    take(&turno, "k").await.release_unknown().await.unwrap();
     let ask = OnceBegin {
         unknown: AfterUnknown::Rerun,
         ..ask("k")
@@ -81,7 +81,7 @@ async fn a_completion_sent_twice_is_one(bed: &TestStore) {
             };
             let settled = turno.store().once_complete(&complete).await.unwrap();
             assert_eq!(settled, OnceSettled::Done);
-            let view = turno.once_status(&ask.key).await.unwrap();
+            let view = turno.once(&ask.key).status().await.unwrap();
             assert_eq!(*first.get_or_insert_with(|| view.clone()), view);
         }
         let kept = first.unwrap();

@@ -15,7 +15,7 @@ async fn being_turned_away_writes_nothing(bed: &TestStore) {
     };
     begin("in flight").await.detach();
     begin("done").await.complete("done").await.unwrap();
-    begin("unknown").await.doubt().await.unwrap();
+    begin("unknown").await.release_unknown().await.unwrap();
     let watch = bed.watch().await;
     let before = watch.look().await;
     for key in ["in flight", "done", "unknown"] {

@@ -38,7 +38,7 @@ async fn a_scope_has_so_many_live_keys(bed: &TestStore) {
     assert!(!is_full(&other, "a").await);
     claim(&other, "a", "2").await.complete("2").await.unwrap();
     assert!(is_full(&turno, "a").await && is_full(&other, "a").await);
-    assert_eq!(turno.once_status("a/one more").await.unwrap(), None);
+    assert_eq!(turno.once("a/one more").status().await.unwrap(), None);
     // Known keys return their state as before.
     in_flight(once(&other, "a", "1").begin().await.unwrap());
     replay(once(&other, "a", "2").begin().await.unwrap());
@@ -80,7 +80,11 @@ async fn only_live_keys_count(bed: &TestStore) {
 async fn a_rerun_is_not_counted_twice(bed: &TestStore) {
     let turno = bed.turno().await;
     for key in ["1", "2"] {
-        claim(&turno, "a", key).await.doubt().await.unwrap();
+        claim(&turno, "a", key)
+            .await
+            .release_unknown()
+            .await
+            .unwrap();
     }
     assert!(is_full(&turno, "a").await, "what is unknown is alive");
     for key in ["1", "2"] {

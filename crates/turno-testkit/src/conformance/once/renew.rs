@@ -104,7 +104,7 @@ async fn a_claim_that_ended_is_dropped_quietly(bed: &TestStore) {
     let turno = bed.turno().await;
     let view = status(&turno, "done").await;
     assert_eq!((view.state, view.late), (OnceState::Done, 0));
-    assert_eq!(turno.once_status("given back").await.unwrap(), None);
+    assert_eq!(turno.once("given back").status().await.unwrap(), None);
 }
 
 /// Sends a begin and drops it before the response, unless the response is already there, which is possible on a busy machine.
@@ -179,7 +179,7 @@ async fn work_that_fails_releases_or_doubts(bed: &TestStore) {
     let fails = async || Err::<u32, _>("no money".to_owned());
     let told = turno.once("undone").run(fails).await;
     assert!(matches!(&told, Err(OnceError::Work(error)) if error == "no money"));
-    assert_eq!(other.once_status("undone").await.unwrap(), None);
+    assert_eq!(other.once("undone").status().await.unwrap(), None);
     let told = other.once("undone").run(async || Ok::<_, String>(7)).await;
     assert_eq!(told.unwrap(), 7);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use turno::Turno;
 use turno::history::{History, Part};
-use turno::once::{Begin, OnceClaim, OnceResolve, OnceResolved, OnceSettled, OnceState, Released};
+use turno::once::{Begin, OnceClaim, OnceResolved, OnceSettled, OnceState, Released};
 
 use crate::conformance::caller_writes::Write;
 use crate::conformance::lock::fixtures::{PATIENCE, secs};
@@ -15,13 +15,8 @@ use crate::conformance::{TestStore, rule};
 
 /// Says that the work of a key was done, with this answer.
 async fn resolve(turno: &Turno, key: &str, answer: Option<&str>) -> OnceResolved {
-    let ask = OnceResolve {
-        key: key.into(),
-        answer: answer.map(str::to_owned),
-        user: Some("ana".into()),
-        reason: Some("the bank has it".into()),
-    };
-    turno.once_resolve(&ask).await.unwrap()
+    let once = turno.once(key).user("ana").reason("the bank has it");
+    once.resolve(answer).await.unwrap()
 }
 
 /// A key whose run has vanished, and the claim of that run.

@@ -148,7 +148,7 @@ async fn a_claim_is_of_one_key(bed: &TestStore) {
         let settled = turno.once_complete(&claim, Some("1"), None).await.unwrap();
         assert_eq!(settled, OnceSettled::Stale, "{claim}");
     }
-    assert_eq!(turno.once_status("never").await.unwrap(), None);
+    assert_eq!(turno.once("never").status().await.unwrap(), None);
     for claim in [one, two] {
         assert_eq!(claim.complete("mine").await.unwrap(), OnceSettled::Done);
     }
@@ -179,7 +179,7 @@ async fn a_token_is_never_given_again(bed: &TestStore) {
                 bed.age_once(how, DAY * 2).await;
                 assert_eq!(turno.sweep(&Default::default()).await.unwrap().once, 1);
             }
-            "forgotten" => assert!(turno.once_forget(how).await.unwrap()),
+            "forgotten" => assert!(turno.once(how).forget().await.unwrap()),
             "over" => bed.age_once(how, DAY * 2).await,
             _ => {}
         }

@@ -73,7 +73,7 @@ async fn a_sweep_keeps_what_is_unknown(bed: &TestStore) {
         bed.age_once(key, secs(120)).await;
     }
     assert_eq!(swept(&turno).await, 1);
-    assert_eq!(turno.once_status("zero").await.unwrap(), None);
+    assert_eq!(turno.once("zero").status().await.unwrap(), None);
     unknown(begin(&turno, "long").await);
     bed.age_once("long", DAY * 2).await;
     assert_eq!(swept(&turno).await, 1);

@@ -87,7 +87,7 @@ async fn of_many_reruns_one_gets_it(bed: &TestStore) {
 async fn a_doubted_run_is_unknown_at_once(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let claim = take(&turno, "k").await;
-    assert_eq!(claim.doubt().await.unwrap(), OnceSettled::Done);
+    assert_eq!(claim.release_unknown().await.unwrap(), OnceSettled::Done);
     assert_eq!(unknown(begin(&other, "k").await).attempt, 1);
     let again = take_over(&other, "k").await;
     assert_eq!(again.attempt(), 2);
@@ -110,7 +110,7 @@ async fn unknown_is_remembered_for_a_day_at_least(bed: &TestStore) {
         bed.age_once(key, remembered - hour).await;
         unknown(once.begin().await.unwrap());
         bed.age_once(key, hour).await;
-        assert_eq!(turno.once_status(key).await.unwrap(), None, "{key}");
+        assert_eq!(turno.once(key).status().await.unwrap(), None, "{key}");
         let next = fresh(once.begin().await.unwrap());
         // As if it had been swept: a sweep is only a cleanup.
         assert_eq!(next.attempt(), 1, "{key}");
@@ -120,7 +120,7 @@ async fn unknown_is_remembered_for_a_day_at_least(bed: &TestStore) {
 }
 
 /// Runs with a probe of the earlier run. Returns the result, and how often the probe was called and the work was done.
-async fn run_or_ask(
+async fn run_with_probe(
     turno: &Turno,
     key: &str,
     found: Result<Probe<String>, String>,
@@ -128,7 +128,7 @@ async fn run_or_ask(
     let (asked, done) = (AtomicU32::new(0), AtomicU32::new(0));
     let told = turno
         .once(key)
-        .run_or_ask(
+        .run_with_probe(
             async |_| {
                 done.fetch_add(1, Ordering::Relaxed);
                 Ok("done now".to_owned())
@@ -147,18 +147,18 @@ async fn run_or_ask(
 #[rule]
 async fn a_probe_decides(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
-    let (told, asked, done) = run_or_ask(&turno, "new", Ok(Probe::NotDone)).await;
+    let (told, asked, done) = run_with_probe(&turno, "new", Ok(Probe::NotDone)).await;
     assert_eq!((told.unwrap().as_str(), asked, done), ("done now", 0, 1));
 
     vanished(bed, &turno, "done").await;
     let found = Ok(Probe::Done("done then".to_owned()));
-    let (told, asked, done) = run_or_ask(&other, "done", found).await;
+    let (told, asked, done) = run_with_probe(&other, "done", found).await;
     assert_eq!((told.unwrap().as_str(), asked, done), ("done then", 1, 0));
-    let (told, asked, _) = run_or_ask(&turno, "done", Ok(Probe::NotDone)).await;
+    let (told, asked, _) = run_with_probe(&turno, "done", Ok(Probe::NotDone)).await;
     assert_eq!((told.unwrap().as_str(), asked), ("done then", 0));
 
     vanished(bed, &turno, "not done").await;
-    let (told, asked, done) = run_or_ask(&other, "not done", Ok(Probe::NotDone)).await;
+    let (told, asked, done) = run_with_probe(&other, "not done", Ok(Probe::NotDone)).await;
     assert_eq!((told.unwrap().as_str(), asked, done), ("done now", 1, 1));
     assert_eq!(
         answered(&turno, "not done").await.as_deref(),
@@ -172,7 +172,7 @@ async fn a_probe_that_cannot_tell_leaves_it_unknown(bed: &TestStore) {
     let turno = bed.turno().await;
     vanished(bed, &turno, "k").await;
     for _ in 0..2 {
-        let (told, asked, done) = run_or_ask(&turno, "k", Ok(Probe::Unsure)).await;
+        let (told, asked, done) = run_with_probe(&turno, "k", Ok(Probe::Unsure)).await;
         let Err(OnceError::Unknown(run)) = told else {
             panic!("{told:?}");
         };
@@ -180,11 +180,11 @@ async fn a_probe_that_cannot_tell_leaves_it_unknown(bed: &TestStore) {
         assert_eq!((asked, done), (1, 0));
         assert_eq!(status(&turno, "k").await.state, OnceState::Unknown);
     }
-    let (told, asked, done) = run_or_ask(&turno, "k", Err("no line".to_owned())).await;
+    let (told, asked, done) = run_with_probe(&turno, "k", Err("no line".to_owned())).await;
     assert!(matches!(&told, Err(OnceError::Work(error)) if error == "no line"));
     assert_eq!((asked, done), (1, 0));
     assert_eq!(status(&turno, "k").await.state, OnceState::Unknown);
-    let (told, asked, done) = run_or_ask(&turno, "k", Ok(Probe::NotDone)).await;
+    let (told, asked, done) = run_with_probe(&turno, "k", Ok(Probe::NotDone)).await;
     assert_eq!((told.unwrap().as_str(), asked, done), ("done now", 1, 1));
 }
 
@@ -211,19 +211,19 @@ async fn a_person_completes_what_is_unknown(bed: &TestStore) {
 #[rule]
 async fn a_person_forgets(bed: &TestStore) {
     let (turno, person) = (bed.turno().await, bed.turno().await);
-    assert!(!person.once_forget("never").await.unwrap());
+    assert!(!person.once("never").forget().await.unwrap());
     take(&turno, "in flight").await.detach();
-    assert!(!person.once_forget("in flight").await.unwrap());
+    assert!(!person.once("in flight").forget().await.unwrap());
     in_flight(begin(&turno, "in flight").await);
     take(&turno, "given back").await.release().await.unwrap();
-    assert!(!person.once_forget("given back").await.unwrap());
+    assert!(!person.once("given back").forget().await.unwrap());
     answer(&turno, "done", "once").await;
     vanished(bed, &turno, "unknown").await;
     for key in ["done", "unknown"] {
         let token = status(&turno, key).await.claim.token;
-        assert!(person.once_forget(key).await.unwrap());
-        assert_eq!(turno.once_status(key).await.unwrap(), None);
-        assert!(!person.once_forget(key).await.unwrap());
+        assert!(person.once(key).forget().await.unwrap());
+        assert_eq!(turno.once(key).status().await.unwrap(), None);
+        assert!(!person.once(key).forget().await.unwrap());
         let next = take(&turno, key).await;
         assert_eq!(next.attempt(), 1);
         assert!(next.token() > token);

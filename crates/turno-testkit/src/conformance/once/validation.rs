@@ -63,7 +63,7 @@ async fn keys_may_be_anything_printable(bed: &TestStore) {
         "every one is a key of its own"
     );
     for key in keys {
-        assert!(turno.once_forget(key).await.unwrap(), "{key:?}");
+        assert!(turno.once(key).forget().await.unwrap(), "{key:?}");
     }
 }
 
@@ -110,8 +110,8 @@ async fn a_bad_question_names_its_field(bed: &TestStore) {
     }
     for key in ["", &long] {
         let errors = [
-            turno.once_status(key).await.unwrap_err(),
-            turno.once_forget(key).await.unwrap_err(),
+            turno.once(key).status().await.unwrap_err(),
+            turno.once(key).forget().await.unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.field(), Some("key"));

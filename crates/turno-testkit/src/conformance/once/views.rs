@@ -22,7 +22,7 @@ async fn list(turno: &Turno, state: Option<OnceState>, prefix: &str) -> Vec<Stri
 #[rule]
 async fn a_status_of_a_key_tells_everything(bed: &TestStore) {
     let turno = bed.turno().await;
-    assert_eq!(turno.once_status("k").await.unwrap(), None);
+    assert_eq!(turno.once("k").status().await.unwrap(), None);
     let once = turno.once("k").worker("w").fingerprint("f").lease(LONG);
     let claim = fresh(once.quota("s", 5).begin().await.unwrap());
     let running = status(&turno, "k").await;
@@ -60,7 +60,11 @@ async fn a_list_has_what_is_known(bed: &TestStore) {
     let turno = bed.turno().await;
     take(&turno, "b/running").await.detach();
     answer(&turno, "a/done", "secret").await;
-    take(&turno, "c/unknown").await.doubt().await.unwrap();
+    take(&turno, "c/unknown")
+        .await
+        .release_unknown()
+        .await
+        .unwrap();
     take(&turno, "a/given back").await.release().await.unwrap();
     answer(&turno, "a/over", "old").await;
     bed.age_once("a/over", DAY + secs(1)).await;
@@ -131,7 +135,7 @@ async fn pages_of_keys_lose_nobody(bed: &TestStore) {
         match n % 3 {
             0 => drop(take(&turno, &key).await.detach()),
             1 => answer(&turno, &key, "done").await,
-            _ => drop(take(&turno, &key).await.doubt().await.unwrap()),
+            _ => drop(take(&turno, &key).await.release_unknown().await.unwrap()),
         }
         all.push(key);
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use turno::Turno;
 use turno::once::{AfterUnknown, Begin, Once};
-use turno::{Settings, Turno};
 
 use crate::conformance::caller_writes::Write;
 use crate::conformance::lock::fixtures::{PATIENCE, secs};
@@ -149,7 +149,7 @@ async fn a_release_reaches_who_waits(bed: &TestStore) {
     let claim = take(&turno, "doubted").await;
     let waiter = ask(other.once("doubted"));
     bed.until_awaited("doubted", &other).await;
-    claim.doubt().await.unwrap();
+    claim.release_unknown().await.unwrap();
     unknown(told(waiter).await);
 }
 
@@ -200,10 +200,8 @@ async fn many_who_wait_look_little(bed: &TestStore) {
 async fn who_looks_for_all_hands_over(bed: &TestStore) {
     let (turno, runner) = (bed.turno().await, bed.turno().await);
     // The end of the lease is shifted directly in the store, so polls must be more frequent than at that end.
-    let settings = Settings {
-        idle_poll_max: Duration::from_secs(1),
-        ..turno.settings().clone()
-    };
+    let mut settings = turno.settings().clone();
+    settings.idle_poll_max = Duration::from_secs(1);
     let turno = Turno::with_store(turno.store().clone(), settings);
     let once = runner.once("k").lease(LONG);
     fresh(once.begin().await.unwrap()).detach();

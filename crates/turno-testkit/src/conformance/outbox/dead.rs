@@ -106,7 +106,7 @@ async fn a_parked_key_is_set_aside_together(bed: &TestStore) {
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Park).await;
     assert_eq!(turno.outbox().stats().await.unwrap().parked_keys, 1);
-    emit(&turno, &[event(9).key("a")]).await;
+    emit(&turno, &[event(9).ordering_key("a")]).await;
     let mut sent = Vec::new();
     let mut parked = Vec::new();
     loop {
@@ -170,7 +170,7 @@ async fn a_key_given_up_goes_on(bed: &TestStore) {
     let ids = emit_keyed(&turno, &["a"], 1).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Park).await;
     assert_eq!(turno.outbox().discard(&ids, "ana").await.unwrap(), 1);
-    emit(&turno, &[event(9).key("a")]).await;
+    emit(&turno, &[event(9).ordering_key("a")]).await;
     let taken = take(&turno, 1, Order::ByKey).await;
     assert_eq!((taken.numbers(), taken.events[0].parked), (vec![9], false));
 }

@@ -17,7 +17,7 @@ async fn an_event_is_kept_whole(bed: &TestStore) {
         "TicketCreatedEvent",
         r#"{"amount": 1.10, "big": 12345678901234567890, "ñ": "\u00f1"}"#,
     )
-    .key("ticket/7")
+    .ordering_key("ticket/7")
     .correlation_id("a1b2")
     .traceparent(trace)
     .tracestate("vendor=1")
@@ -66,7 +66,7 @@ async fn an_event_commits_with_its_transaction(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let events = [
-            event(1).key("k"),
+            event(1).ordering_key("k"),
             event(2)
                 .header("a", "b")
                 .delay(crate::conformance::inbox::fixtures::LATER),
@@ -96,7 +96,11 @@ async fn an_event_is_undone_with_its_transaction(bed: &TestStore) {
     for caller in bed.callers() {
         let id = Uuid::now_v7();
         let tx = bed
-            .open_emit(*caller, &turno, &[event(1).id(id), event(2).key("k")])
+            .open_emit(
+                *caller,
+                &turno,
+                &[event(1).id(id), event(2).ordering_key("k")],
+            )
             .await;
         tx.roll_back().await;
         assert_eq!(counts(&turno).await, [0; 6], "{caller:?}");
@@ -183,9 +187,9 @@ async fn a_late_commit_is_delivered(bed: &TestStore) {
     for order in [Order::AsEmitted, Order::ByKey] {
         for caller in bed.callers() {
             let slow = bed
-                .open_emit(*caller, &turno, &[event(1).key("slow"), event(2)])
+                .open_emit(*caller, &turno, &[event(1).ordering_key("slow"), event(2)])
                 .await;
-            emit(&turno, &[event(3), event(4).key("quick")]).await;
+            emit(&turno, &[event(3), event(4).ordering_key("quick")]).await;
             let first = take(&turno, 10, order).await;
             assert_eq!(first.numbers(), [3, 4], "{caller:?}");
             send(&turno, &first).await;

@@ -23,7 +23,7 @@ pub(in crate::conformance) fn event(number: u32) -> Event {
 
 /// Emits events outside a transaction.
 pub(in crate::conformance) async fn emit(turno: &Turno, events: &[Event]) -> Vec<Uuid> {
-    turno.outbox().emit_alone(events).await.unwrap()
+    turno.outbox().emit_many(events).await.unwrap()
 }
 
 /// Emits `each` events per key, in turns; their payloads count from zero.
@@ -36,7 +36,7 @@ pub(in crate::conformance) async fn emit_keyed(
     let mut events = Vec::new();
     for _ in 0..each {
         for key in keys {
-            events.push(event(number).key(key));
+            events.push(event(number).ordering_key(key));
             number += 1;
         }
     }
@@ -282,7 +282,7 @@ pub(in crate::conformance) struct Running {
 impl Running {
     pub(in crate::conformance) fn start(relay: Relay) -> Self {
         let stop = CancellationToken::new();
-        let task = tokio::spawn(relay.run(stop.clone()));
+        let task = tokio::spawn(relay.run(stop.clone().cancelled_owned()));
         Running { stop, task }
     }
 

@@ -214,9 +214,9 @@ async fn a_delayed_event_comes_at_its_time(bed: &TestStore) {
     emit(
         &turno,
         &[
-            event(1).key("a").delay(LONG),
-            event(2).key("a"),
-            event(3).key("b"),
+            event(1).ordering_key("a").delay(LONG),
+            event(2).ordering_key("a"),
+            event(3).ordering_key("b"),
         ],
     )
     .await;

@@ -365,7 +365,8 @@ async fn poison_is_found_by_halves(bed: &TestStore) {
 #[rule]
 async fn a_dead_event_does_to_its_key_as_chosen(bed: &TestStore) {
     let turno = bed.turno().await;
-    let event = |kind: &str, number: u32| turno::outbox::Event::new(kind, &number).key(kind);
+    let event =
+        |kind: &str, number: u32| turno::outbox::Event::new(kind, &number).ordering_key(kind);
     let kinds = ["skip", "block", "park"];
     let events: Vec<_> = (0..3)
         .flat_map(|n| kinds.map(|kind| event(kind, n)))

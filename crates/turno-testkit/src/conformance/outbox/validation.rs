@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
 use turno::outbox::Event;
 
 use crate::conformance::outbox::fixtures::*;
@@ -20,8 +19,8 @@ pub(in crate::conformance) fn bad() -> Vec<Event> {
         Event::from_json("T", "{not json"),
         Event::from_json("T", "1, \"type\": \"other\""),
         Event::new("T", &"x".repeat(turno::MAX_PAYLOAD_BYTES)),
-        event(1).key(""),
-        event(1).key(&long),
+        event(1).ordering_key(""),
+        event(1).ordering_key(&long),
         event(1).correlation_id("\u{7}"),
         event(1).traceparent("00-zz-00f067aa0ba902b7-01"),
         event(1).header("", "x"),
@@ -41,7 +40,7 @@ pub(in crate::conformance) fn bad() -> Vec<Event> {
 async fn a_bad_event_refuses_the_whole_call(bed: &TestStore) {
     let turno = bed.turno().await;
     for bad in bad() {
-        let refused = turno.outbox().emit_alone(&[event(1), bad.clone()]).await;
+        let refused = turno.outbox().emit_many(&[event(1), bad.clone()]).await;
         let error = refused.expect_err(&format!("{bad:?}"));
         assert!(error.is_invalid() && error.field().is_some(), "{error}");
     }
@@ -62,7 +61,7 @@ async fn a_bad_relay_does_not_start(bed: &TestStore) {
         ("relay", relay(&turno, &sink).name("")),
     ];
     for (field, relay) in relays {
-        let error = relay.run(CancellationToken::new()).await.unwrap_err();
+        let error = relay.run(std::future::pending()).await.unwrap_err();
         assert_eq!(error.field(), Some(field));
     }
     assert!(sink.got().is_empty());

@@ -33,7 +33,7 @@ impl Identified {
 
 impl Policy {
     /// Returns the key in the store of a request with this head and body, for
-    /// [`Turno::once_status`](crate::Turno::once_status). It depends on method, path, key and caller, and with
+    /// [`Once::status`](crate::once::Once::status). It depends on method, path, key and caller, and with
     /// [`KeyFrom::Content`] on the content.
     ///
     /// # Errors

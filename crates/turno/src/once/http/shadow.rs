@@ -33,12 +33,12 @@ pub(super) fn begin(shared: Arc<Shared>, policy: &Policy, mut identified: Identi
     let (shadow, ended) = oneshot::channel();
     let once = question(&shared.turno, policy, &identified).wait(std::time::Duration::ZERO);
     let turno = shared.turno.clone();
-    turno.behind(async move {
+    turno.spawn_background(async move {
         let counters = &shared.counters;
         let met = match once.begin().await {
             Ok(Begin::Fresh(claim)) => {
                 add(&counters.fresh);
-                let keeper = claim.keep();
+                let keeper = claim.auto_extend();
                 // Without the answer, because no caller gets it.
                 let settled = match ended.await {
                     Ok(()) => claim.complete_without().await,

@@ -20,7 +20,7 @@ use crate::lock::Language;
 use crate::once::{Claim, OnceSettled, Probe};
 use crate::problem::ProblemCode;
 use crate::store::{Released, Token};
-use crate::tx::CallerTx;
+use crate::tx::Transaction;
 
 /// Pause before an answer is stored again while the store is unavailable; it doubles with each attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -72,7 +72,7 @@ impl Attempt {
     /// Returns an error with [`Error::is_lost`](crate::Error::is_lost) if another run has taken over: roll back.
     pub async fn complete_in(
         &self,
-        tx: &mut impl CallerTx,
+        tx: &mut impl Transaction,
         response: &Response<Bytes>,
     ) -> Result<()> {
         let stored = StoredResponse::new(
@@ -118,7 +118,7 @@ where
     });
     let works = work.shared.works.clone();
     let done = works.spawn(async move {
-        let keeper = work.claim.keep();
+        let keeper = work.claim.auto_extend();
         // A panic drops the claim, which makes the key unknown.
         let answered = call(request).await;
         let settled = match answered {
@@ -244,7 +244,7 @@ pub(super) async fn ask(
     head: &Parts,
     body: &Bytes,
 ) -> Option<Result<StoredResponse, ProblemCode>> {
-    let keeper = work.claim.keep();
+    let keeper = work.claim.auto_extend();
     let asked = Asked {
         head,
         body,

@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::classify;
-use super::connect::{Place, Pool, PooledSession, Route, Verdict, pool_error};
+use super::connect::{Place, Pool, PooledSession, Route, Verdict};
 use super::dial::SESSION_CHECK;
 use super::error::sqlstate;
 use super::lock_queues::LockQueues;
@@ -74,7 +74,7 @@ pub(super) struct Calls {
 
 impl Calls {
     pub(super) async fn client(&self) -> Result<PooledSession> {
-        self.pool.get().await.map_err(pool_error)
+        self.pool.get().await
     }
 
     /// Whether other calls wait for the lock of this name: a batch with this call in it would wait too.
@@ -449,7 +449,7 @@ impl InUse {
         if verdict == Verdict::Close
             && let Some(session) = session
         {
-            drop(PooledSession::take(session));
+            session.close();
         }
     }
 }
@@ -477,5 +477,5 @@ async fn end(session: PooledSession, route: Arc<Route>) {
     if tokio::time::timeout(CANCEL_TIMEOUT, ended).await.is_err() {
         tracing::debug!("a cancelled statement has not ended in time; its connection is closed");
     }
-    drop(PooledSession::take(session));
+    session.close();
 }

@@ -27,13 +27,98 @@ const POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A call without an answer for this time makes the host be probed, where there is a choice of hosts.
 const ANSWER_OVERDUE: Duration = Duration::from_millis(500);
 
-pub(super) type Pool = managed::Pool<Sessions>;
-pub(super) type PooledSession = managed::Object<Sessions>;
+/// Where sessions come from.
+#[derive(Clone)]
+pub(super) enum Pool {
+    /// Turno's own connections.
+    Own(managed::Pool<Sessions>),
+    /// A pool of the caller. Each session is given back after its call.
+    Given(deadpool_postgres::Pool),
+}
+
+impl Pool {
+    pub(super) async fn get(&self) -> Result<PooledSession> {
+        match self {
+            Pool::Own(pool) => pool.get().await.map(PooledSession::Own).map_err(pool_error),
+            Pool::Given(pool) => {
+                let client = pool.get().await.map_err(given_pool_error)?;
+                Ok(PooledSession::Given(Session {
+                    client: ClientHandle::Given(client),
+                    // The pool may lead to a transaction pooler.
+                    direct: false,
+                    place: Place { host: None },
+                    max_age: Duration::MAX,
+                }))
+            }
+        }
+    }
+
+    pub(super) fn status(&self) -> managed::Status {
+        match self {
+            Pool::Own(pool) => pool.status(),
+            Pool::Given(pool) => pool.status(),
+        }
+    }
+
+    /// Closes Turno's own connections. A pool of the caller stays open.
+    pub(super) fn close(&self) {
+        match self {
+            Pool::Own(pool) => pool.close(),
+            Pool::Given(_) => {}
+        }
+    }
+}
+
+/// A session until its call has ended.
+pub(super) enum PooledSession {
+    Own(managed::Object<Sessions>),
+    Given(Session),
+}
+
+impl PooledSession {
+    /// Closes the session instead of giving it back.
+    pub(super) fn close(self) {
+        match self {
+            PooledSession::Own(session) => drop(managed::Object::take(session)),
+            PooledSession::Given(session) => match session.client {
+                ClientHandle::Given(client) => drop(deadpool_postgres::Object::take(client)),
+                ClientHandle::Own(client) => drop(client),
+            },
+        }
+    }
+}
+
+impl Deref for PooledSession {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        match self {
+            PooledSession::Own(session) => session,
+            PooledSession::Given(session) => session,
+        }
+    }
+}
+
+impl DerefMut for PooledSession {
+    fn deref_mut(&mut self) -> &mut Session {
+        match self {
+            PooledSession::Own(session) => session,
+            PooledSession::Given(session) => session,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum ClientHandle {
+    Own(ClientWrapper),
+    Given(deadpool_postgres::Object),
+}
 
 /// The way to the database.
 #[derive(Debug)]
 pub(super) struct Route {
-    dialer: Dialer,
+    /// `None` for a pool of the caller, whose address is not known.
+    dialer: Option<Dialer>,
     /// As the newest session found it; `None` before the first.
     direct: watch::Sender<Option<bool>>,
 }
@@ -51,14 +136,14 @@ impl Route {
         let _ = direct.wait_for(|direct| *direct == Some(true)).await;
     }
 
-    /// Where the database is.
-    pub(super) fn target(&self) -> &Target {
-        self.dialer.target()
+    /// Where the database is; `None` for a pool of the caller.
+    pub(super) fn target(&self) -> Option<&Target> {
+        self.dialer.as_ref().map(Dialer::target)
     }
 
     /// Whether another host may be able to serve when one is not.
     pub(super) fn has_choice(&self) -> bool {
-        self.dialer.has_choice()
+        self.dialer.as_ref().is_some_and(Dialer::has_choice)
     }
 
     /// A connection of its own, outside the pool, straight to the server; unavailable if there is a pooler between.
@@ -74,14 +159,19 @@ impl Route {
             client: opened.client,
             connection: opened.connection,
             place: Place {
-                address: opened.address,
-                losses: opened.losses,
+                host: Some((opened.address, opened.losses)),
             },
         })
     }
 
     async fn open(&self) -> Result<Opened> {
-        let opened = self.dialer.open().await?;
+        let Some(dialer) = &self.dialer else {
+            return Err(Error::new(
+                Kind::Unavailable,
+                "the connections are those of the caller's pool: Turno opens none of its own",
+            ));
+        };
+        let opened = dialer.open().await?;
         self.direct
             .send_if_modified(|direct| direct.replace(opened.direct) != Some(opened.direct));
         Ok(opened)
@@ -92,6 +182,9 @@ impl Route {
     ///
     /// Cancel-safe.
     pub(super) async fn lost(&self, place: &Place) -> Error {
+        let (Some(dialer), Some((address, _))) = (&self.dialer, &place.host) else {
+            return std::future::pending().await;
+        };
         // A pooler that is busy answers a probe late too: that says nothing about the server.
         if !self.has_choice() || !self.is_direct() {
             return std::future::pending().await;
@@ -99,21 +192,18 @@ impl Route {
         let probing = async {
             loop {
                 tokio::time::sleep(ANSWER_OVERDUE).await;
-                if self.dialer.probe(&place.address).await {
+                if dialer.probe(address).await {
                     return place.lose();
                 }
             }
         };
         tokio::select! {
-            () = place.address.lost_since(place.losses) => {}
+            () = place.lost() => {}
             () = probing => {}
         }
         Error::new(
             Kind::Unavailable,
-            format!(
-                "the database at {} does not answer any more: try again in a moment",
-                place.address
-            ),
+            format!("the database at {address} does not answer any more: try again in a moment"),
         )
     }
 
@@ -121,11 +211,19 @@ impl Route {
     ///
     /// The session must not be used for other statements afterwards, because the request may be served late.
     pub(super) async fn cancel(&self, session: &Session) {
-        if session.client.is_closed() || session.place.address.is_lost_since(session.place.losses) {
+        if session.is_closed() || session.place.is_lost() {
             return;
         }
-        let token = session.client.cancel_token();
-        if let Err(error) = self.dialer.cancel(&session.place.address, &token).await {
+        let token = session.cancel_token();
+        let cancelled = match (&self.dialer, &session.place.host) {
+            (Some(dialer), Some((address, _))) => dialer.cancel(address, &token).await,
+            // The TLS settings of the caller's pool are not known: an encrypted statement ends by its own timeout.
+            _ => token
+                .cancel_query(tokio_postgres::NoTls)
+                .await
+                .map_err(super::classify),
+        };
+        if let Err(error) = cancelled {
             tracing::debug!(%error, "a statement could not be cancelled");
         }
     }
@@ -142,8 +240,7 @@ impl Route {
         Error::new(
             Kind::Unavailable,
             format!(
-                "the database at {} is read-only, and another host may have become the primary: try again in a moment",
-                place.address
+                "the database at {place} is read-only, and another host may have become the primary: try again in a moment"
             ),
         )
     }
@@ -178,21 +275,40 @@ pub(super) struct Own {
 /// Where a session is.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    address: Arc<Address>,
-    losses: u64,
+    /// The host and its loss count when the session began; `None` in a pool of the caller.
+    host: Option<(Arc<Address>, u64)>,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.host {
+            Some((address, _)) => address.fmt(f),
+            None => f.write_str("the caller's pool"),
+        }
+    }
 }
 
 impl Place {
     /// Resolves when some call has found that the address serves no more.
     pub(super) async fn lost(&self) {
-        self.address.lost_since(self.losses).await;
+        match &self.host {
+            Some((address, losses)) => address.lost_since(*losses).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        let host = self.host.as_ref();
+        host.is_some_and(|(address, losses)| address.is_lost_since(*losses))
     }
 
     /// The address serves no more: no session on it is used again. Once for all those who find out.
     fn lose(&self) {
-        if !self.address.is_lost_since(self.losses) {
-            tracing::info!(address = %self.address, "a database host is given up; others are tried first");
-            self.address.lose();
+        if let Some((address, losses)) = &self.host
+            && !address.is_lost_since(*losses)
+        {
+            tracing::info!(%address, "a database host is given up; others are tried first");
+            address.lose();
         }
     }
 }
@@ -200,7 +316,7 @@ impl Place {
 /// A session of the pool.
 #[derive(Debug)]
 pub(super) struct Session {
-    client: ClientWrapper,
+    client: ClientHandle,
     /// Statements may be prepared on it.
     pub(super) direct: bool,
     pub(super) place: Place,
@@ -211,13 +327,19 @@ impl Deref for Session {
     type Target = ClientWrapper;
 
     fn deref(&self) -> &ClientWrapper {
-        &self.client
+        match &self.client {
+            ClientHandle::Own(client) => client,
+            ClientHandle::Given(client) => client,
+        }
     }
 }
 
 impl DerefMut for Session {
     fn deref_mut(&mut self) -> &mut ClientWrapper {
-        &mut self.client
+        match &mut self.client {
+            ClientHandle::Own(client) => client,
+            ClientHandle::Given(client) => client,
+        }
     }
 }
 
@@ -241,21 +363,20 @@ impl managed::Manager for Sessions {
             }
         });
         Ok(Session {
-            client: ClientWrapper::new(opened.client, task),
+            client: ClientHandle::Own(ClientWrapper::new(opened.client, task)),
             direct: opened.direct,
             place: Place {
-                address: opened.address,
-                losses: opened.losses,
+                host: Some((opened.address, opened.losses)),
             },
             max_age: self.max_age.mul_f64(1.0 - fastrand::f64() / 10.0),
         })
     }
 
     async fn recycle(&self, session: &mut Session, metrics: &Metrics) -> RecycleResult<Error> {
-        if session.client.is_closed() {
+        if session.is_closed() {
             return Err(RecycleError::message("the connection is closed"));
         }
-        if session.place.address.is_lost_since(session.place.losses) {
+        if session.place.is_lost() {
             return Err(RecycleError::message("its host was given up"));
         }
         if metrics.age() >= session.max_age {
@@ -266,28 +387,53 @@ impl managed::Manager for Sessions {
 }
 
 pub(super) async fn open(url: &str, settings: &Settings) -> Result<(Pool, Arc<Route>)> {
+    let dialer = Dialer::new(Target::parse(url)?, settings.call_timeout);
+    let open_timeout = dialer.open_timeout();
     let route = Arc::new(Route {
-        dialer: Dialer::new(Target::parse(url)?, settings.call_timeout),
+        dialer: Some(dialer),
         direct: watch::Sender::new(None),
     });
     let sessions = Sessions {
         route: route.clone(),
         max_age: settings.connection_max_age,
     };
-    let pool = Pool::builder(sessions)
+    let pool = managed::Pool::builder(sessions)
         .max_size(settings.connections.max(1))
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(POOL_WAIT_TIMEOUT))
-        .create_timeout(Some(route.dialer.open_timeout()))
+        .create_timeout(Some(open_timeout))
         .build()
         .map_err(|error| {
             Error::caused(Kind::Broken, "the connection pool cannot be built", error)
         })?;
-    drop(pool.get().await.map_err(pool_error)?);
+    let pool = Pool::Own(pool);
+    drop(pool.get().await?);
     Ok((pool, route))
 }
 
-pub(super) fn pool_error(error: PoolError<Error>) -> Error {
+/// Uses a pool of the caller.
+pub(super) async fn given(pool: deadpool_postgres::Pool) -> Result<(Pool, Arc<Route>)> {
+    let pool = Pool::Given(pool);
+    drop(pool.get().await?);
+    let route = Route {
+        dialer: None,
+        direct: watch::Sender::new(None),
+    };
+    Ok((pool, Arc::new(route)))
+}
+
+fn given_pool_error(error: deadpool_postgres::PoolError) -> Error {
+    match error {
+        PoolError::Backend(error) => super::classify(error),
+        other => Error::caused(
+            Kind::Unavailable,
+            format!("the given pool has no connection ({other}): check its size and its timeouts"),
+            other,
+        ),
+    }
+}
+
+fn pool_error(error: PoolError<Error>) -> Error {
     match error {
         PoolError::Backend(error) => error,
         PoolError::Timeout(_) => Error::new(

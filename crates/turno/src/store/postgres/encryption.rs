@@ -13,7 +13,10 @@ pub(super) async fn finding(store: &PostgresStore) -> Result<Finding> {
     let route = &store.calls.route;
     if !route.is_direct() {
         // The server sees its connection to the pooler, and not this one.
-        return Ok(to_pooler(route.target().hosts()));
+        return Ok(match route.target() {
+            Some(target) => to_pooler(target.hosts()),
+            None => Finding::ok(SUBJECT, "as the application configured its connection pool"),
+        });
     }
     let row = store.calls.row(query!(diagnose_encryption), &[]).await?;
     Ok(if row.get("encrypted") {

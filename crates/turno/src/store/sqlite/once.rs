@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 
+use super::caller::once_complete_in;
 use super::history::Deed;
 use super::rows::{exec, many, one};
 use super::{SqliteStore, classify};
@@ -36,7 +37,7 @@ impl OnceStore for SqliteStore {
         let ask = ask.clone();
         self.writer
             .write(move |db| {
-                let settled = complete_in(db, &ask, clock::now_us())?;
+                let settled = once_complete_in(db, &ask, clock::now_us())?;
                 if settled == OnceSettled::Stale {
                     late(db, &ask.claim)?;
                 }
@@ -152,17 +153,6 @@ fn forget(db: &Connection, ask: &OnceForget, now: i64) -> Result<bool> {
         reason: ask.reason.as_deref(),
     };
     Ok(deed.record(db, now)? > 0)
-}
-
-/// Ends a run with its answer, also in the caller's transaction.
-pub(crate) fn complete_in(db: &Connection, ask: &OnceComplete, now: i64) -> Result<OnceSettled> {
-    let (key, token) = (&ask.claim.key, ask.claim.token.0);
-    let params = (key, token, &ask.answer, ask.ttl.map(as_us), now);
-    if exec(db, ONCE_COMPLETE, params)? > 0 {
-        return Ok(OnceSettled::Done);
-    }
-    // Said before, perhaps, and the answer to that was lost.
-    one(db, ONCE_IS, (key, token, DONE)).map(OnceSettled::of)
 }
 
 /// Forgets what is over. Answers how many.

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::SqliteStore;
-use super::inbox::push_in;
+use super::caller::push_in;
 use super::rows::{exec, one};
 use crate::clock::{self, from_us};
 use crate::error::Result;

@@ -24,13 +24,13 @@ pub(super) async fn take(set: &Set, url: &str, mark: &str) -> Result<Vec<String>
 
     let (heard, mut hears) = mpsc::unbounded_channel::<Delivered>();
     let stop = CancellationToken::new();
-    let consumer =
-        RabbitConsumer::new(url, NAME)?
-            .bind(NAME, "ticket.#")
-            .run(stop.clone(), move |event| {
-                let sent = heard.send(event);
-                async { sent.map_err(|_| "the counter has stopped") }
-            });
+    let consumer = RabbitConsumer::new(url, NAME)?.bind(NAME, "ticket.#").run(
+        stop.clone().cancelled_owned(),
+        move |event| {
+            let sent = heard.send(event);
+            async { sent.map_err(|_| "the counter has stopped") }
+        },
+    );
     let sink = sink(set)?;
     let run = Some(&set.run);
     let collect = async {

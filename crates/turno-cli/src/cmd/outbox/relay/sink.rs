@@ -179,14 +179,14 @@ impl SinkArgs {
         }
         let or = |said: &Option<String>, file: Option<String>| said.clone().or(file);
         let allow_private = self.allow_private.or(file.allow_private);
-        Ok(SinkOptions {
-            exchange: or(&self.exchange, file.exchange()),
-            subject_prefix: or(&self.subject_prefix, file.subject_prefix()),
-            secret: self.secret(file)?,
-            allow_private: allow_private.unwrap_or(false),
-            timeout: self.timeout.or(file.timeout()),
-            source: or(&self.source, file.source()),
-        })
+        let mut options = SinkOptions::default();
+        options.exchange = or(&self.exchange, file.exchange());
+        options.subject_prefix = or(&self.subject_prefix, file.subject_prefix());
+        options.secret = self.secret(file)?;
+        options.allow_private = allow_private.unwrap_or(false);
+        options.timeout = self.timeout.or(file.timeout());
+        options.source = or(&self.source, file.source());
+        Ok(options)
     }
 }
 

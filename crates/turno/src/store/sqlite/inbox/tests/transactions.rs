@@ -1,4 +1,4 @@
-use super::super::{complete_in, push_in};
+use super::super::super::caller::{complete_in, push_in};
 use super::*;
 
 impl Desk {

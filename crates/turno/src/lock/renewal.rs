@@ -1,6 +1,6 @@
 //! Keeping a lease: renewed well before its end, and given up in time when it cannot be.
 //!
-//! A lease of time to live T is renewed every T/3. If renewals fail, the work is told to stop at
+//! A lease of time to live T is renewed every T/3. If renewals fail, the work is asked to stop at
 //! T − 2m and has stopped at T − m, where the margin m is a tenth of what was granted (which `max_hold`
 //! may make less than T) and 5 s at the most: before the lease could have expired, on this process's own steady clock, counted from before the question was sent.
 
@@ -27,17 +27,17 @@ pub(super) fn margin(granted: Duration) -> Duration {
 /// Renews a lease in the background, until it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the renewals"]
-pub struct Keeper {
+pub struct AutoRenew {
     _task: AbortOnDropHandle<()>,
 }
 
-impl Keeper {
+impl AutoRenew {
     pub(super) fn spawn(turno: Turno, id: LeaseId, ttl: Duration, state: Arc<LeaseState>) -> Self {
         let task = tokio::spawn(async move {
             keep(&turno, &id, ttl, &state).await;
             state.ending.cancel();
         });
-        Keeper {
+        AutoRenew {
             _task: AbortOnDropHandle::new(task),
         }
     }
