@@ -57,7 +57,7 @@ pub mod inbox;
 pub mod lock;
 pub mod once;
 pub mod outbox;
-mod patience;
+mod poll_pause;
 mod pool;
 #[cfg(feature = "http")]
 pub mod problem;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::Turno;
-use crate::patience;
+use crate::poll_pause;
 use crate::store::{Sweep, Swept};
 
 /// Default of [`Sweeper::every`].
@@ -91,7 +91,7 @@ impl Sweeper {
             .max(self.interval);
         let mut pause = self.interval;
         loop {
-            tokio::time::sleep(patience::jittered(pause)).await;
+            tokio::time::sleep(poll_pause::jittered(pause)).await;
             match self.turno.sweep(&self.retention).await {
                 Ok(swept) => {
                     refused = None;

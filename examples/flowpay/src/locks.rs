@@ -116,7 +116,7 @@ impl Locks {
 
     /// Returns whether a resource is locked, by which holder, and until when.
     pub async fn verificar_lock(&self, recurso: Recurso) -> Result<EstadoLock, Fallo> {
-        let status = self.turno.lock(&recurso.to_string()).status().await?;
+        let status = self.turno.lock(recurso.to_string()).status().await?;
         Ok(match status.holders.first() {
             None => EstadoLock::default(),
             Some(holder) => EstadoLock {

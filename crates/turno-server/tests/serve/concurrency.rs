@@ -139,7 +139,7 @@ async fn a_thousand_waiting_and_a_thousand_slow_clients_do_not_disturb() {
     eventually_async(LONG, "all who wait for locks", async || {
         let last = server
             .turno
-            .lock(&format!("held/{}", WAITING - 1))
+            .lock(format!("held/{}", WAITING - 1))
             .status()
             .await;
         (last.unwrap().waiters == 1).then_some(())

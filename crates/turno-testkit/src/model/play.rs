@@ -100,7 +100,7 @@ impl Stage<'_> {
                 let (lease, resource, token) = self.picked(pick);
                 let outcome = self
                     .turno
-                    .lock(&self.resource(resource))
+                    .lock(self.resource(resource))
                     .ttl(TTL)
                     .renew(token)
                     .await
@@ -112,7 +112,7 @@ impl Stage<'_> {
                 let (lease, resource, token) = self.picked(pick);
                 let holds = match self
                     .turno
-                    .lock(&self.resource(resource))
+                    .lock(self.resource(resource))
                     .release(token)
                     .await
                     .unwrap()
@@ -129,7 +129,7 @@ impl Stage<'_> {
                 let (lease, resource, token) = self.picked(pick);
                 let outcome = self
                     .turno
-                    .lock(&self.resource(resource))
+                    .lock(self.resource(resource))
                     .force_break(token, "a step")
                     .await
                     .unwrap();
@@ -214,7 +214,7 @@ impl Stage<'_> {
     async fn holders(&self, resource: usize) -> (String, String) {
         let status = self
             .turno
-            .lock(&self.resource(resource))
+            .lock(self.resource(resource))
             .status()
             .await
             .unwrap();

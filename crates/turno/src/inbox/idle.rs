@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::patience;
+use crate::poll_pause;
 use crate::store::{InboxIdle, InboxIdleness, Store};
 
 /// The shortest pause: something is due any moment.
@@ -59,7 +59,7 @@ impl Idle {
         let ask = InboxIdle {
             queue: queue.to_owned(),
             listens: if hears {
-                most.mul_f64(patience::MOST_JITTER) + MARGIN
+                most.mul_f64(poll_pause::MOST_JITTER) + MARGIN
             } else {
                 Duration::ZERO
             },
@@ -77,9 +77,9 @@ impl Idle {
             return None;
         }
         let pause = if is_sure {
-            patience::jittered(most)
+            poll_pause::jittered(most)
         } else {
-            patience::deaf(since.elapsed(), most)
+            poll_pause::growing(since.elapsed(), most)
         };
         Some(due.map_or(pause, |due| due.max(LEAST_PAUSE).min(pause)))
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::Turno;
 use crate::error::Result;
-use crate::patience;
+use crate::poll_pause;
 use crate::settings::Retry;
 use crate::store::{Busy, LockAcquire, LockLeave, LockWait, WAITER_ALIVE, WaitOrder, WaitOutcome};
 
@@ -145,7 +145,7 @@ async fn wait_for<A: Attempt>(
                 pause = if wakers.is_live() {
                     pause.mul_f64(1.5).min(LOOK_HEARING)
                 } else {
-                    patience::deaf(began.elapsed(), turno.settings().idle_poll_max)
+                    poll_pause::growing(began.elapsed(), turno.settings().idle_poll_max)
                 };
             }
         }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{Answer, Begin, Claim, Once, wake_name};
 use crate::Turno;
 use crate::error::Result;
-use crate::patience;
+use crate::poll_pause;
 use crate::store::{OnceBegin, OnceOutcome, WhileInFlight};
 use crate::uncancelled;
 
@@ -51,7 +51,7 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
             // The store notifies the waiter until the lease expires, or only while its registration is recent.
             (Some(_), true) if once.turno.store().waiter_alive().is_none() => longest,
             (Some(_), true) => LOOK_HEARING,
-            (Some(_), false) => patience::deaf(began.elapsed(), longest),
+            (Some(_), false) => poll_pause::growing(began.elapsed(), longest),
             // The waiter that polls wakes the others.
             (None, _) => once.wait,
         };

@@ -109,12 +109,13 @@ async fn nothing_is_acknowledged_before_the_handler_has_answered() {
             .prefetch(1)
     };
     let seen = tell.clone();
-    let first = tokio::spawn(
-        consumer().run(std::future::pending::<()>(), move |event: Delivered| {
+    let first = tokio::spawn(consumer().run(
+        std::future::pending::<()>(),
+        move |event: Delivered| {
             seen.send(event).unwrap();
             std::future::pending::<Result<(), String>>()
-        }),
-    );
+        },
+    ));
     assert_eq!(next(&mut received).await.id, events[0].id);
     first.abort();
     first.await.unwrap_err();

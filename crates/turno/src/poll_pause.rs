@@ -13,7 +13,7 @@ const LEAST_JITTER: f64 = 0.9;
 pub(crate) const MOST_JITTER: f64 = 1.1;
 
 /// Returns the pause of a waiter without notifications. It grows with the time waited and is at most `most`.
-pub(crate) fn deaf(waited: Duration, most: Duration) -> Duration {
+pub(crate) fn growing(waited: Duration, most: Duration) -> Duration {
     jittered((waited / PART).clamp(FIRST, LONGEST)).min(most.max(FIRST))
 }
 
@@ -29,11 +29,11 @@ mod tests {
     #[test]
     fn a_pause_grows_with_the_wait_and_is_bounded() {
         let hour = Duration::from_secs(3600);
-        assert!(deaf(Duration::ZERO, hour) <= FIRST.mul_f64(MOST_JITTER));
-        assert!(deaf(Duration::from_secs(1), hour) <= Duration::from_millis(110));
-        assert!(deaf(hour, hour) >= LONGEST.mul_f64(LEAST_JITTER));
-        assert!(deaf(hour, hour) <= LONGEST.mul_f64(MOST_JITTER));
+        assert!(growing(Duration::ZERO, hour) <= FIRST.mul_f64(MOST_JITTER));
+        assert!(growing(Duration::from_secs(1), hour) <= Duration::from_millis(110));
+        assert!(growing(hour, hour) >= LONGEST.mul_f64(LEAST_JITTER));
+        assert!(growing(hour, hour) <= LONGEST.mul_f64(MOST_JITTER));
         let bound = Duration::from_millis(50);
-        assert!(deaf(hour, bound) <= bound);
+        assert!(growing(hour, bound) <= bound);
     }
 }
