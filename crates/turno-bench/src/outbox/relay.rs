@@ -220,7 +220,12 @@ pub async fn commit_to_consumer(
     let turno = Turno::connect(&database).await?;
     let stop = CancellationToken::new();
     let sink = Arc::new(RabbitMq::new(url)?.exchange(EXCHANGE));
-    let relay = tokio::spawn(turno.outbox().relay(sink).run(stop.clone().cancelled_owned()));
+    let relay = tokio::spawn(
+        turno
+            .outbox()
+            .relay(sink)
+            .run(stop.clone().cancelled_owned()),
+    );
     let (mut client, connection) = tokio_postgres::connect(&database, NoTls).await?;
     tokio::spawn(connection);
     let payload = "x".repeat(PAYLOAD_BYTES - 2);

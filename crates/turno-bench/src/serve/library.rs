@@ -67,9 +67,7 @@ pub async fn drain(turno: &Turno, run: &Run, callers: usize) -> Result<f64> {
 pub async fn fill(turno: &Turno, queue: &str, items: usize, bytes: usize) -> Result<()> {
     let payload = "x".repeat(bytes - 2);
     for _ in 0..items.div_ceil(5000) {
-        let batch = (0..5000)
-            .map(|_| Item::new(&payload))
-            .collect::<Vec<_>>();
+        let batch = (0..5000).map(|_| Item::new(&payload)).collect::<Vec<_>>();
         turno.inbox(queue).push_many(batch).await?;
     }
     Ok(())
