@@ -312,7 +312,7 @@ const BEFORE_POSTGRES: &str = "\
       returns bigint language sql as 'select 0::bigint'; \
     create function turno.outbox_discard(ids uuid[], \"by\" text default current_user) \
       returns bigint language sql as 'select 0::bigint'; \
-    create function turno.once(key text).forget() returns boolean language sql as 'select false'; \
+    create function turno.once_forget(key text) returns boolean language sql as 'select false'; \
     delete from turno.migration where version > 6; \
     alter table turno.migration drop column oldest_program; drop function turno.schema_oldest_program";
 

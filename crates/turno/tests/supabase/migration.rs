@@ -149,7 +149,7 @@ async fn the_file_closes_what_was_open_to_anon() {
     manager
         .batch_execute(
             "grant usage on schema turno to anon, authenticated;
-             grant execute on function turno.lock(text).status() to anon, authenticated",
+             grant execute on function turno.lock_status(text) to anon, authenticated",
         )
         .await
         .unwrap();

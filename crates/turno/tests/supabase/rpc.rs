@@ -241,7 +241,7 @@ async fn one_function_is_granted_to_authenticated() {
         .await
         .batch_execute(
             "grant usage on schema turno to authenticated;
-             grant execute on function turno.lock(text).status() to authenticated;
+             grant execute on function turno.lock_status(text) to authenticated;
              create function public.lock_my_draft() returns turno.lock_outcome
              language sql security definer set search_path = ''
              as $$ select turno.lock_acquire('draft/' || auth.uid(), owner => auth.uid()::text) $$;
