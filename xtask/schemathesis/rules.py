@@ -20,10 +20,10 @@ REASONS = [
     r"^queue begins with \$",
     r"^headers has one that cannot be sent",
     # Fields that depend on each other.
-    r"^delay and run_at both say when",
+    r"^delay and run_at are both set",
     r"^min_hold is above the ttl",
     r"^max_hold must be at least 1 ms and not below min_hold",
-    r"^permits are shared, and mode is exclusive",
+    r"^permits need the mode shared",
     # Ordered waiting is for a single lock. The field exists for several locks only to be rejected with a message.
     r"^standing in several lines at once could block everybody",
     # The same once key was used before, with other content.
