@@ -161,7 +161,7 @@ begin
   return token;
 end
 $body$,
-  'Locks a row for processing and answers the token that releases it; null if it is locked by somebody else, or processed already.'
+  'Locks a row for processing and answers the token that releases it; null if another caller has locked it, or it is processed already.'
 ),
 (
   'acquire_processing_lock',
@@ -171,7 +171,7 @@ begin
   return %9$s(%3$s, make_interval(mins => p_lock_timeout_minutes)) is not null;
 end
 $body$,
-  'Locks a row for processing: true, or false if it is locked by somebody else or processed already. It answers no token, so a release cannot tell whose lock it ends: prefer acquire_processing_lock_token.'
+  'Locks a row for processing: true, or false if another caller has locked it or it is processed already. It answers no token, so a release cannot tell whose lock it ends: prefer acquire_processing_lock_token.'
 ),
 (
   'get_next_{table}_for_processing_token',
@@ -278,7 +278,7 @@ begin
   return found;
 end
 $body$,
-  'Marks a row as processed and unlocks it, whoever locked it: after a timeout that may be somebody else. Prefer the one with p_token.'
+  'Marks a row as processed and unlocks it, also if another caller has locked it after a timeout. Prefer the one with p_token.'
 ),
 (
   'release_processing_lock_with_error', '%3$s %4$s, p_error_message text, p_token bigint', '%4$s, text, bigint', 'boolean', 'plpgsql',
@@ -320,7 +320,7 @@ begin
   return found;
 end
 $body$,
-  'Records why processing failed and unlocks the row, whoever locked it. Prefer the one with p_token.'
+  'Records why processing failed and unlocks the row, also if another caller has locked it. Prefer the one with p_token.'
 )
 $file$;
 
@@ -451,7 +451,7 @@ begin
   return marked;
 end
 $body$,
-  'Marks a row: 1, or 0 if somebody else has marked it or is about to.'
+  'Marks a row: 1, or 0 if another caller has marked it or is about to.'
 ),
 (
   'mark_as_unprocessed', '%3$s %4$s', '%4$s', 'integer', 'plpgsql',
