@@ -9,7 +9,7 @@ use tokio_postgres::{Client, NoTls};
 use turno::store::InboxClaim;
 use turno::{Batching, Turno};
 use turno_server::Options;
-use turno_testkit::{PostgresServer, eventually_async};
+use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
 use uuid::Uuid;
 
 use crate::common::{LONG, Running, both};
@@ -93,34 +93,46 @@ async fn what_is_claimed_while_the_server_ends_goes_back() {
     server.end().await;
 }
 
-/// The control: if a claim of the bare store is cancelled, the item stays claimed until its lease expires.
+/// The control: a claim of the bare store whose response is lost. Its call is cancelled after the commit, and the item stays
+/// claimed until its lease expires.
 #[tokio::test]
 async fn a_claim_of_the_bare_store_stays_after_a_cancel() {
-    let url = PostgresServer::shared().create_database();
+    let server = PostgresServer::shared();
+    let url = server.create_database();
     let turno = Turno::connect(&url).await.unwrap();
     turno.inbox("mail").push("hello").await.unwrap();
+    let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into())
+        .await
+        .unwrap();
+    let caller = Turno::connect(&proxy.url_for(&url)).await.unwrap();
+    let claim = |queue: &str| {
+        let store = caller.store().clone();
+        let claim = InboxClaim {
+            queue: queue.into(),
+            worker: "w".into(),
+            limit: 1,
+            lease: Duration::from_secs(3600),
+            request: Uuid::now_v7(),
+            batching: Batching::Alone,
+        };
+        tokio::spawn(async move { store.inbox_claim(&claim).await })
+    };
+    // Prepares the statement: what is blocked below is its execution.
+    claim("empty").await.unwrap().unwrap();
 
     let standstill = stand_still(&url).await;
-    let ask = InboxClaim {
-        queue: "mail".into(),
-        worker: "w".into(),
-        limit: 1,
-        lease: Duration::from_secs(3600),
-        request: Uuid::now_v7(),
-        batching: Batching::Alone,
-    };
-    let store = turno.store().clone();
-    let claim = tokio::spawn(async move { store.inbox_claim(&ask).await });
+    let cancelled = claim("mail");
     until_one_stands(&standstill).await;
-    claim.abort();
-    assert!(claim.await.unwrap_err().is_cancelled());
+    proxy.black_hole();
     standstill.batch_execute("rollback").await.unwrap();
-
-    eventually_async(LONG, "an unclaimed item", async || {
+    eventually_async(LONG, "the commit of the claim", async || {
         let stats = turno.inbox("mail").stats().await.unwrap();
         (stats.processing == 1).then_some(())
     })
     .await;
+    cancelled.abort();
+    assert!(cancelled.await.unwrap_err().is_cancelled());
+
     let next = turno.inbox("mail").claim().take().await.unwrap();
     assert!(next.is_empty());
 }
