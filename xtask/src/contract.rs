@@ -42,7 +42,7 @@ impl Caller<'_> {
 }
 
 /// Programs that the tests built, and a folder for results.
-struct Place {
+struct Setup {
     programs: PathBuf,
     folder: PathBuf,
     tools: Tools,
@@ -56,7 +56,7 @@ pub fn check() -> Result<()> {
     let folder = programs.with_file_name("contract");
     fs::create_dir_all(&folder)
         .with_context(|| format!("could not create {}", folder.display()))?;
-    let place = &Place {
+    let place = &Setup {
         programs: programs.to_owned(),
         tools: Tools::provide(&folder)?,
         folder,
@@ -74,7 +74,7 @@ pub fn check() -> Result<()> {
     })
 }
 
-fn sqlite(place: &Place) -> Result<()> {
+fn sqlite(place: &Setup) -> Result<()> {
     let files = place.folder.join("sqlite");
     fs::remove_dir_all(&files).or_else(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Ok(()),
@@ -85,7 +85,7 @@ fn sqlite(place: &Place) -> Result<()> {
     callers(place, "sqlite", &store)
 }
 
-fn postgres(place: &Place) -> Result<()> {
+fn postgres(place: &Setup) -> Result<()> {
     let mut command = Command::new(place.programs.join("turno-servers"));
     let mut server = Background::start(command.arg("postgres"))?;
     let store = server.line(|line| line.starts_with("postgres://").then(|| line.to_owned()))?;
@@ -93,7 +93,7 @@ fn postgres(place: &Place) -> Result<()> {
 }
 
 /// Runs each kind of caller on one store. The server is open until there is a token.
-fn callers(place: &Place, name: &str, store: &str) -> Result<()> {
+fn callers(place: &Setup, name: &str, store: &str) -> Result<()> {
     ask(place, name, store, Caller::Anybody)?;
     let mut create = place.turno(store);
     create.args(["token", "create", "contract", "--role", "admin"]);
@@ -101,15 +101,15 @@ fn callers(place: &Place, name: &str, store: &str) -> Result<()> {
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("could not start {create:?}"))?;
-    let told = String::from_utf8_lossy(&made.stderr);
-    ensure!(made.status.success(), "{create:?} failed: {told}");
+    let outcome = String::from_utf8_lossy(&made.stderr);
+    ensure!(made.status.success(), "{create:?} failed: {outcome}");
     let token = String::from_utf8(made.stdout).context("a token is text")?;
     ask(place, name, store, Caller::Admin(token.trim()))?;
     ask(place, name, store, Caller::Nobody)
 }
 
 /// Starts a server and runs Schemathesis against it.
-fn ask(place: &Place, store_name: &str, store: &str, caller: Caller<'_>) -> Result<()> {
+fn ask(place: &Setup, store_name: &str, store: &str, caller: Caller<'_>) -> Result<()> {
     let name = format!("{store_name}-{}", caller.name());
     let log = place.folder.join(format!("{name}.log"));
     let mut command = place.turno(store);
@@ -143,19 +143,19 @@ fn ask(place: &Place, store_name: &str, store: &str, caller: Caller<'_>) -> Resu
         .stdin(Stdio::null())
         .status()
         .with_context(|| format!("could not start {command:?}"))?;
-    let told = fs::read_to_string(&report).unwrap_or_default();
+    let outcome = fs::read_to_string(&report).unwrap_or_default();
     let errors = fs::read_to_string(memory.join("stderr.txt")).unwrap_or_default();
     ensure!(
         status.success(),
-        "{name}: the server does not do as it says.\n{told}\n{errors}\nThe server's log is in {}",
+        "{name}: the server does not do as it says.\n{outcome}\n{errors}\nThe server's log is in {}",
         log.display()
     );
-    let last = told.trim_end().lines().last().unwrap_or_default();
+    let last = outcome.trim_end().lines().last().unwrap_or_default();
     println!("{name}: {}", last.trim_matches([' ', '=']));
     Ok(())
 }
 
-impl Place {
+impl Setup {
     fn turno(&self, store: &str) -> Command {
         let mut command = Command::new(self.programs.join("turno"));
         // Only the given options and this folder apply, not the developer's own configuration.

@@ -73,12 +73,12 @@ impl Peer for Effectum {
     }
 
     fn note(&self) -> String {
-        let told = match self.plan.mode {
+        let completion = match self.plan.mode {
             Mode::Push => "add_jobs",
             Mode::Drain | Mode::Single | Mode::Latency => "done jobs are kept",
         };
         let note = self.plan.note();
-        format!("rollback journal, synchronous normal (it has no setting), {told}, {note}")
+        format!("rollback journal, synchronous normal (it has no setting), {completion}, {note}")
     }
 
     async fn close(self) -> Result<()> {

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::peer::{Item, Mode, Peer, Plan, Tally, Workers};
 
 /// Timeout, longer than the slowest peer needs.
-const PATIENCE: Duration = Duration::from_secs(900);
+const TIMEOUT: Duration = Duration::from_secs(900);
 /// Poll interval for the completion of the last items, after all were handled.
 const LOOK: Duration = Duration::from_millis(2);
 /// Number of items in a latency measurement, and the pause between two of them.
@@ -32,7 +32,7 @@ struct Latency {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct ResultLine<'a> {
     peer: &'a str,
     mode: &'a str,
     items: usize,
@@ -50,7 +50,7 @@ pub fn line(peer: impl ValueEnum, plan: &Plan, measured: &Measured) -> Result<St
     let seconds = measured.time.as_secs_f64();
     let latency = measured.latency.as_ref();
     let (peer, mode) = (peer.to_possible_value(), plan.mode.to_possible_value());
-    Ok(serde_json::to_string(&Line {
+    Ok(serde_json::to_string(&ResultLine {
         peer: peer.as_ref().context("a hidden peer")?.get_name(),
         mode: mode.as_ref().context("a hidden mode")?.get_name(),
         items: measured.items,
@@ -122,7 +122,7 @@ async fn drain<P: Peer>(peer: &P, plan: &Plan) -> Result<Duration> {
     tokio::select! {
         () = tally.reached() => {}
         failed = workers.join_next() => bail!("a worker ended early: {failed:?}"),
-        () = tokio::time::sleep(PATIENCE) => bail!("stuck at {} of {items}", tally.handled()),
+        () = tokio::time::sleep(TIMEOUT) => bail!("stuck at {} of {items}", tally.handled()),
     }
     loop {
         let left = peer.left().await?;
@@ -130,7 +130,7 @@ async fn drain<P: Peer>(peer: &P, plan: &Plan) -> Result<Duration> {
             break;
         }
         ensure!(
-            begin.elapsed() < PATIENCE,
+            begin.elapsed() < TIMEOUT,
             "{} items were handled, but {left} are not done",
             tally.handled()
         );
@@ -160,7 +160,7 @@ async fn latency<P: Peer>(peer: &P, plan: &Plan) -> Result<Latency> {
         let handled = tokio::select! {
             handled = moments.recv() => handled.context("the handler has gone")?,
             failed = workers.join_next() => bail!("a worker ended early: {failed:?}"),
-            () = tokio::time::sleep(PATIENCE) => bail!("an item was never handled"),
+            () = tokio::time::sleep(TIMEOUT) => bail!("an item was never handled"),
         };
         since_begin.push(handled.duration_since(begin));
         since_return.push(handled.saturating_duration_since(returned));

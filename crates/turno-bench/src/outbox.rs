@@ -75,13 +75,16 @@ impl Bench {
     }
 
     async fn drain(&self, server: &PostgresServer, broker: &RabbitMq) -> Result<()> {
-        use relay::How;
+        use relay::RelayOptions;
         let url = broker.url();
         let ways = [
-            ("turno, parallel", How::parallel(WINDOW)),
-            ("turno, single", How::single(WINDOW)),
-            ("turno, ordered, 500 keys", How::ordered(WINDOW, KEYS)),
-            ("turno, parallel, batches of 50", How::parallel(50)),
+            ("turno, parallel", RelayOptions::parallel(WINDOW)),
+            ("turno, single", RelayOptions::single(WINDOW)),
+            (
+                "turno, ordered, 500 keys",
+                RelayOptions::ordered(WINDOW, KEYS),
+            ),
+            ("turno, parallel, batches of 50", RelayOptions::parallel(50)),
         ];
         let (mut naked, mut bare) = (Vec::new(), Vec::new());
         let (mut in_batches, mut by_row) = (Vec::new(), Vec::new());

@@ -221,9 +221,9 @@ struct Http {
 }
 
 impl Http {
-    async fn start(url: &str, gather: Batching) -> Result<Self> {
+    async fn start(url: &str, batching: Batching) -> Result<Self> {
         let turno = Turno::builder()
-            .gather(gather)
+            .batching(batching)
             .connections(16)
             .connect(url)
             .await?;

@@ -17,6 +17,7 @@ pub use self::delivered::Delivered;
 use self::session::{Session, Tally};
 use crate::HandlerError;
 use crate::amqp::Address;
+use crate::backoff::Backoff;
 use crate::error::{Error, Result};
 use crate::shutdown;
 
@@ -24,8 +25,8 @@ use crate::shutdown;
 const MAX_DELIVERIES: u32 = 5;
 /// Timeout of a request to the broker.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Shortest and longest pause between two attempts to connect.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// Pauses between two attempts to connect.
+const RECONNECT: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
 
 /// Consumes a RabbitMQ queue, and passes every event to a handler. It does nothing until [`RabbitConsumer::run`] is called.
 ///
@@ -171,7 +172,7 @@ impl RabbitConsumer {
         E: Into<HandlerError> + Send + 'static,
     {
         let tally = Arc::new(Tally::default());
-        let mut pause = PAUSES.0;
+        let mut attempts = RECONNECT.attempts();
         while !shutdown.is_cancelled() {
             let session = Session {
                 consumer: self,
@@ -185,19 +186,18 @@ impl RabbitConsumer {
             };
             // A connection on which events were processed resets the backoff.
             if tally.report() != before {
-                pause = PAUSES.0;
+                attempts.reset();
             }
             tracing::warn!(
                 broker = %self.address,
                 queue = self.queue,
                 reason,
-                "the consumer has no connection, and tries again in {pause:?}"
+                "the consumer has no connection, and tries again"
             );
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = tokio::time::sleep(pause) => {}
+                () = attempts.pause() => {}
             }
-            pause = (pause * 2).min(PAUSES.1);
         }
         tally.report()
     }

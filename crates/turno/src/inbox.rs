@@ -48,19 +48,15 @@
 //! | what went wrong | [`Inbox::list`] with [`ItemState::Failed`], [`Inbox::requeue`], [`Inbox::discard`] |
 
 mod claim;
-mod hand;
 pub(crate) mod idle;
 mod item;
-mod job;
-mod pump;
 mod worker;
 
 use std::time::Duration;
 
 pub use self::claim::ClaimBuilder;
 pub use self::item::Item;
-pub use self::job::Job;
-pub use self::worker::{Worker, WorkerReport};
+pub use self::worker::{Job, Worker, WorkerReport};
 use crate::HandlerError;
 use crate::Turno;
 use crate::check;

@@ -48,6 +48,7 @@ pub mod access;
 pub mod adopt;
 #[cfg(feature = "rabbitmq")]
 mod amqp;
+mod backoff;
 pub mod clock;
 #[cfg(feature = "rabbitmq")]
 pub mod consume;

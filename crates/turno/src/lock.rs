@@ -378,10 +378,10 @@ impl wait::Attempt for Lock {
         order: WaitOrder,
     ) -> Result<Option<std::result::Result<Lease, Busy>>> {
         let (turno, ask) = (&self.turno, &self.ask);
-        let unheard = ReleaseOnCancel::new(turno, ask);
+        let undelivered = ReleaseOnCancel::new(turno, ask);
         let asked = Instant::now();
         let waited = turno.store().lock_acquire_waiting(ask, wait, order).await;
-        unheard.heard();
+        undelivered.heard();
         match waited? {
             None => Ok(None),
             Some(LockOutcome::Busy(busy)) => Ok(Some(Err(busy))),

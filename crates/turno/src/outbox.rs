@@ -24,15 +24,8 @@
 //! # Ok(()) }
 //! ```
 
-mod backoff;
-mod batch;
-mod breaker;
 mod event;
-mod flow;
-mod lead;
 mod relay;
-mod rest;
-mod routes;
 
 use std::sync::Arc;
 

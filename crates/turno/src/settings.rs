@@ -121,7 +121,7 @@ pub struct Settings {
     /// Maximum total size of the payloads of one claim, in bytes. A single item is claimed whatever its size.
     pub max_claim_bytes: usize,
     /// Whether concurrent calls are sent to the store in batches.
-    pub gather: Batching,
+    pub batching: Batching,
     /// Longest time for which an idle worker, relay, sweeper or waiter does not poll the store. They know when the next
     /// item is due, and are notified of all other changes; this bounds the delay that a lost notification can cause.
     /// Where notifications do not arrive, as behind a pooler, they poll more often.
@@ -145,7 +145,7 @@ impl Default for Settings {
             roles: Roles::default(),
             max_payload: MAX_PAYLOAD_BYTES,
             max_claim_bytes: MAX_CLAIM_BYTES,
-            gather: Batching::default(),
+            batching: Batching::default(),
             idle_poll_max: IDLE_POLL_MAX,
             answer_keys: None,
         }

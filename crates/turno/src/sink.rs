@@ -7,7 +7,7 @@
 //! | `Webhook` | `webhook` |
 //! | [`Stdout`] | none |
 //!
-//! A sink of your own returns one [`Fate`] for every event that it was given. It distinguishes three failures:
+//! A sink of your own returns one [`PublishResult`] for every event that it was given. It distinguishes three failures:
 //!
 //! - An event is *refused*: the event is the cause. An attempt is counted.
 //! - The sink is *out*: the broker or the network is the cause. No attempt is counted, and the relay retries with backoff.
@@ -16,7 +16,7 @@
 //!
 //! ```
 //! use async_trait::async_trait;
-//! use turno::sink::{Fate, Outage, Outgoing, Sink};
+//! use turno::sink::{PublishResult, Outage, Outgoing, Sink};
 //!
 //! #[derive(Debug, Default)]
 //! struct Collected(std::sync::Mutex<Vec<uuid::Uuid>>);
@@ -31,10 +31,10 @@
 //!         Ok(())
 //!     }
 //!
-//!     async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+//!     async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
 //!         let mut all = self.0.lock().unwrap();
 //!         all.extend(events.iter().map(|event| event.id));
-//!         vec![Fate::Sent; events.len()]
+//!         vec![PublishResult::Sent; events.len()]
 //!     }
 //! }
 //! ```
@@ -64,7 +64,7 @@ pub trait Sink: fmt::Debug + Send + Sync {
     /// fates, in the same order.
     ///
     /// If the future is dropped, any of the events may have arrived, and the relay assumes that.
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate>;
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult>;
 
     /// Closes connections in an orderly way.
     async fn close(&self) {}
@@ -100,7 +100,7 @@ pub struct Outgoing {
 
 /// Result of publishing one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum PublishResult {
     /// The destination has stored it.
     Sent,
     /// The destination rejected it, for this reason. An attempt is counted.

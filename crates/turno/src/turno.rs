@@ -423,8 +423,8 @@ impl Builder {
     }
 
     /// Sets whether concurrent calls are batched. Default: they are. For measurements.
-    pub fn gather(mut self, gather: Batching) -> Self {
-        self.settings.gather = gather;
+    pub fn batching(mut self, batching: Batching) -> Self {
+        self.settings.batching = batching;
         self
     }
 

@@ -11,7 +11,9 @@ use axum::response::IntoResponse;
 use axum::routing::post;
 use axum::{Extension, Json, Router, middleware};
 use turno::Turno;
-use turno::once::http::{Attempt, Fate, InFlight, KeyFrom, OnceLayer, Policy, Template, Unknown};
+use turno::once::http::{
+    Attempt, InFlight, KeyFrom, OnceLayer, Policy, Template, Unknown, WorkOutcome,
+};
 use turno::outbox::Event;
 use turno::tx::Transaction;
 
@@ -79,7 +81,7 @@ async fn validar_solicitud_certificacion_afore(
         // This instance was inactive for longer than the lease, and another one took over the request. Nothing was written.
         Err(error) if es_tardia(&error) => {
             let salida = Json(Salida::rechazada(&entrada));
-            (Extension(Fate::Undone), salida).into_response()
+            (Extension(WorkOutcome::Undone), salida).into_response()
         }
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "error en la aplicación");

@@ -12,7 +12,7 @@ use turno::Turno;
 use turno_testkit::{PostgresServer, Process, eventually_async};
 
 /// Timeout of each step, longer than any step takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Batch size. Two batches are enough for all notes.
 const LIMIT: &str = "6";
 
@@ -72,7 +72,7 @@ async fn race(db: &PgPool, url: &str, options: &[&str]) -> Result<Bill> {
         processes.push((*who, start(url, who, &arguments)?));
     }
     for (who, process) in &processes {
-        eventually_async(PATIENCE, "a process that pays or ends", async || {
+        eventually_async(TIMEOUT, "a process that pays or ends", async || {
             let ended = process.wait_timeout(Duration::ZERO).is_some();
             (ended || has_paid(db, who).await).then_some(())
         })
@@ -80,7 +80,7 @@ async fn race(db: &PgPool, url: &str, options: &[&str]) -> Result<Bill> {
     }
     gate.open().await?;
     for (who, process) in &processes {
-        let ended = process.wait_timeout(PATIENCE);
+        let ended = process.wait_timeout(TIMEOUT);
         ended.with_context(|| format!("{who} does not end"))?;
     }
     bill(db).await
@@ -139,7 +139,7 @@ async fn recover(db: &PgPool, url: &str) -> Result<()> {
     application::fill(db).await?;
     let gate = Gate::shut(url, Step::Transcription, &["victim"]).await?;
     let victim = start(url, "victim", &["batch", "--limit", "3", "--user", ANA])?;
-    eventually_async(PATIENCE, "the victim's first charge", async || {
+    eventually_async(TIMEOUT, "the victim's first charge", async || {
         has_paid(db, "victim").await.then_some(())
     })
     .await;
@@ -153,7 +153,7 @@ async fn recover(db: &PgPool, url: &str) -> Result<()> {
     .execute(db)
     .await?;
     let cron = start(url, "cron", &["cron", "--limit", "20"])?;
-    cron.wait_timeout(PATIENCE).context("cron does not end")?;
+    cron.wait_timeout(TIMEOUT).context("cron does not end")?;
     show_stats(url, "16 minutes and a cron job later")?;
     let lost = bill(db).await?.duplicates;
     println!("Paid for nothing: {lost} transcription, which the killed process had asked for.");
@@ -162,7 +162,7 @@ async fn recover(db: &PgPool, url: &str) -> Result<()> {
 
 fn show_stats(url: &str, when: &str) -> Result<()> {
     let stats = start(url, "stats", &["stats"])?;
-    let line = stats.lines().next(PATIENCE).context("no stats came")?;
+    let line = stats.lines().next(TIMEOUT).context("no stats came")?;
     println!("{when:>32}: {line}");
     Ok(())
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 /// Size of a process's connection pool.
 const CONNECTIONS: u32 = 4;
 /// How long a connection waits for a transaction of another process, on SQLite. Longer than a call of the web service takes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// SQLite accepts any type name. Ids are text on both databases, so that one statement works for both.
 const CREATE: &str = "
@@ -70,7 +70,7 @@ impl Database {
         let options = SqliteConnectOptions::from_str(store)?
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
-            .busy_timeout(PATIENCE);
+            .busy_timeout(TIMEOUT);
         let pool = SqlitePoolOptions::new().max_connections(CONNECTIONS);
         Ok(Database::Sqlite(pool.connect_with(options).await?))
     }

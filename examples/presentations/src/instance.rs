@@ -11,7 +11,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::how::How;
+use crate::strategy::Strategy;
 
 /// Line that an instance prints when it is ready.
 pub const READY: &str = "ready";
@@ -62,7 +62,7 @@ impl Instance {
     /// Returns an error if the instance exits before it is ready; the reason is on its standard error.
     pub async fn start(
         setup: &Setup,
-        how: How,
+        how: Strategy,
         number: u32,
         service: &str,
         lease: Duration,

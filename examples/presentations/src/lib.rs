@@ -9,13 +9,13 @@
 #![forbid(unsafe_code)]
 
 pub mod database;
-pub mod how;
 pub mod inbox_repository;
 pub mod instance;
 pub mod ledger;
 pub mod scene;
 pub mod scheduler;
 pub mod stage;
+pub mod strategy;
 pub mod table;
 pub mod use_case;
 pub mod web_service;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use presentations::database::Database;
-use presentations::how::How;
 use presentations::instance::{RAN, READY, STORE, Setup, application_name};
 use presentations::scheduler::{self, Scheduler};
+use presentations::strategy::Strategy;
 use presentations::table;
 use presentations::use_case::ProcessPresentationUseCase;
 use presentations::web_service_client::WebServiceClient;
@@ -54,7 +54,7 @@ struct InstanceArgs {
     store: String,
     /// Way of coordinating with other instances.
     #[arg(long)]
-    how: How,
+    how: Strategy,
     /// URL of the web service.
     #[arg(long)]
     service: String,
@@ -129,7 +129,7 @@ async fn instance(args: InstanceArgs) -> Result<()> {
         web_service: WebServiceClient::new(&args.service, number),
     };
     let every = Duration::from_millis(args.every_ms);
-    if args.how == How::Turno {
+    if args.how == Strategy::Turno {
         let turno = Turno::connect(&args.store).await?;
         say(READY)?;
         let lease = Duration::from_millis(args.lease_ms);

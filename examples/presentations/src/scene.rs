@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::how::How;
 use crate::instance::{LONG, Setup};
 use crate::ledger::{Answer, Ledger, Manner};
 use crate::stage::Stage;
+use crate::strategy::Strategy;
 
 /// Number of scheduler runs to wait for. The first one may have started too early to see the change; the others add certainty.
 const RUNS: u64 = 3;
 /// How long nothing may change before instances that are known to block each other are assumed to wait. For the other ways the
 /// limit is longer than a slow machine needs, because stopping too early would miss the second call.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Result of the race.
 #[derive(Debug)]
@@ -36,13 +36,13 @@ pub struct Race {
 ///
 /// # Errors
 /// Returns an error if a part does not start or the scene does not end.
-pub async fn race(setup: &Setup, how: How) -> Result<Race> {
+pub async fn race(setup: &Setup, how: Strategy) -> Result<Race> {
     let stage = Stage::start(setup, how, Manner::WhenTwoHaveCalled).await?;
     let all = stage.presentations.len();
     let settled =
         |ledger: &Ledger| ledger.held().len() == stage.size() || ledger.accepted().len() == all;
     let patience = match how {
-        How::ConditionalUpdateInTransaction => PATIENCE,
+        Strategy::ConditionalUpdateInTransaction => TIMEOUT,
         _ => LONG,
     };
     let waited = !stage.service.settles(patience, settled).await;
@@ -78,7 +78,7 @@ pub struct Errors {
 ///
 /// # Errors
 /// Returns an error if a part does not start or a presentation is not sent again.
-pub async fn errors(setup: &Setup, how: How) -> Result<Errors> {
+pub async fn errors(setup: &Setup, how: Strategy) -> Result<Errors> {
     let stage = Stage::start(setup, how, Manner::RefuseFirst).await?;
     stage.all_processed().await?;
     let errors = {
@@ -115,7 +115,7 @@ pub struct Killed {
 ///
 /// # Errors
 /// Returns an error if a part does not start or the scene does not end.
-pub async fn killed(setup: &Setup, how: How) -> Result<Killed> {
+pub async fn killed(setup: &Setup, how: Strategy) -> Result<Killed> {
     let mut stage = Stage::start(setup, how, Manner::NeverTheFirst).await?;
     stage
         .service
@@ -125,7 +125,7 @@ pub async fn killed(setup: &Setup, how: How) -> Result<Killed> {
     stage.kill_9(victim.instance).await?;
     match how {
         // The lease has to expire first.
-        How::Turno => stage.all_processed().await?,
+        Strategy::Turno => stage.all_processed().await?,
         _ => stage.more_runs(RUNS).await?,
     }
     let marked = stage.database.processed().await?;

@@ -9,7 +9,7 @@ use turno::Turno;
 use turno::inbox::{Inbox, Job};
 
 use crate::database::Presentation;
-use crate::how::{How, partition};
+use crate::strategy::{Strategy, partition};
 use crate::use_case::ProcessPresentationUseCase;
 
 /// Queue that presentations are pushed to.
@@ -57,7 +57,7 @@ impl Scheduler {
     }
 
     fn is_ours(&self, id: uuid::Uuid) -> bool {
-        self.use_case.how != How::HashPartition
+        self.use_case.how != Strategy::HashPartition
             || partition(id, self.total_instances) == self.instance_partition
     }
 }

@@ -7,10 +7,10 @@ use turno::Turno;
 use uuid::Uuid;
 
 use crate::database::Database;
-use crate::how::{How, partition};
 use crate::instance::{Instance, LONG, Setup, application_name};
 use crate::ledger::Manner;
 use crate::scheduler;
+use crate::strategy::{Strategy, partition};
 use crate::web_service::WebService;
 
 /// Pause between two polls of the database.
@@ -23,7 +23,7 @@ const LEASE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct Stage {
     /// Way of coordinating the instances.
-    pub how: How,
+    pub how: Strategy,
     /// The web service that they call.
     pub service: WebService,
     /// The database that they share.
@@ -38,11 +38,11 @@ impl Stage {
     ///
     /// # Errors
     /// Returns an error if a part does not start.
-    pub async fn start(setup: &Setup, how: How, manner: Manner) -> Result<Self> {
+    pub async fn start(setup: &Setup, how: Strategy, manner: Manner) -> Result<Self> {
         let database = Database::open(&setup.store, "presentations").await?;
         database.clear().await?;
         let inbox = match how {
-            How::Turno => Some(scheduler::inbox(&Turno::connect(&setup.store).await?)),
+            Strategy::Turno => Some(scheduler::inbox(&Turno::connect(&setup.store).await?)),
             _ => None,
         };
         let lease = match manner {
@@ -91,7 +91,7 @@ impl Stage {
     /// # Errors
     /// Returns an error if a scheduler does not run.
     pub async fn more_runs(&self, many: u64) -> Result<()> {
-        if self.how != How::Turno {
+        if self.how != Strategy::Turno {
             for instance in &self.instances {
                 instance.more_runs(many).await?;
             }

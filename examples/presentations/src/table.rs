@@ -6,9 +6,9 @@ use anyhow::Result;
 use clap::ValueEnum;
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 
-use crate::how::How;
 use crate::instance::Setup;
 use crate::scene::{self, Errors, Killed, Race};
+use crate::strategy::Strategy;
 
 const HEADER: [&str; 7] = [
     "ALTERNATIVE",
@@ -22,13 +22,13 @@ const HEADER: [&str; 7] = [
 
 /// One row of the table.
 #[derive(Debug)]
-pub struct Line {
-    how: How,
+pub struct TableRow {
+    how: Strategy,
     /// `None` if the store does not support it.
     scenes: Option<(Race, Errors, Killed)>,
 }
 
-impl Line {
+impl TableRow {
     /// Returns whether no presentation was doubled, lost or left.
     pub fn is_clean(&self) -> bool {
         self.scenes.as_ref().is_some_and(|(race, _, killed)| {
@@ -41,9 +41,9 @@ impl Line {
 ///
 /// # Errors
 /// Returns an error if a part does not start or a scene does not end.
-pub async fn compare(setup: &Setup) -> Result<Vec<Line>> {
+pub async fn compare(setup: &Setup) -> Result<Vec<TableRow>> {
     let mut lines = Vec::new();
-    for how in How::value_variants() {
+    for how in Strategy::value_variants() {
         let mut scenes = None;
         if how.is_possible_on(&setup.store) {
             show_progress(how.name())?;
@@ -53,7 +53,7 @@ pub async fn compare(setup: &Setup) -> Result<Vec<Line>> {
                 scene::killed(setup, *how).await?,
             ));
         }
-        lines.push(Line { how: *how, scenes });
+        lines.push(TableRow { how: *how, scenes });
     }
     show_progress("")?;
     Ok(lines)
@@ -63,7 +63,7 @@ pub async fn compare(setup: &Setup) -> Result<Vec<Line>> {
 ///
 /// # Errors
 /// Returns an error if standard output is closed.
-pub fn print(setup: &Setup, lines: &[Line]) -> Result<()> {
+pub fn print(setup: &Setup, lines: &[TableRow]) -> Result<()> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(HEADER);
     for column in 1..5 {
@@ -100,7 +100,7 @@ pub fn print(setup: &Setup, lines: &[Line]) -> Result<()> {
     Ok(())
 }
 
-fn row(line: &Line) -> Vec<Cell> {
+fn row(line: &TableRow) -> Vec<Cell> {
     let mut cells = vec![Cell::new(line.how.name())];
     let Some((race, errors, killed)) = &line.scenes else {
         cells.extend(["", "", "", "", "", "not on SQLite"].map(Cell::new));
@@ -119,7 +119,7 @@ fn row(line: &Line) -> Vec<Cell> {
                 again,
             } => {
                 let attempt = again.unwrap_or_default();
-                let counted = line.how == How::Turno;
+                let counted = line.how == Strategy::Turno;
                 colored(
                     if counted {
                         format!("done again, as attempt {attempt}")

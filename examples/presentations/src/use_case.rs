@@ -6,8 +6,8 @@ use turno::inbox::Job;
 use uuid::Uuid;
 
 use crate::database::{Database, Presentation};
-use crate::how::How;
 use crate::inbox_repository::InboxRepository;
+use crate::strategy::Strategy;
 use crate::web_service_client::WebServiceClient;
 
 /// Outcome of processing a presentation.
@@ -25,7 +25,7 @@ pub enum Outcome {
 #[derive(Debug, Clone)]
 pub struct ProcessPresentationUseCase {
     /// Way of coordinating instances.
-    pub how: How,
+    pub how: Strategy,
     /// Database of the presentations.
     pub database: Database,
     /// Client of the web service.
@@ -41,12 +41,14 @@ impl ProcessPresentationUseCase {
         info!("Attempting to process presentation with ID: {presentation_id}");
         let outcome = match self.how {
             // Each partition belongs to one instance, so the row need not be checked.
-            How::PlainSelect | How::HashPartition => self.plain_select(presentation_id).await,
-            How::ConditionalUpdate => self.conditional_update(presentation_id).await,
-            How::ConditionalUpdateInTransaction => self.in_transaction(presentation_id).await,
-            How::SkipLocked => self.skip_locked(presentation_id).await,
-            How::RepeatableRead => self.repeatable_read(presentation_id).await,
-            How::Turno => bail!("a worker hands presentations to execute_job"),
+            Strategy::PlainSelect | Strategy::HashPartition => {
+                self.plain_select(presentation_id).await
+            }
+            Strategy::ConditionalUpdate => self.conditional_update(presentation_id).await,
+            Strategy::ConditionalUpdateInTransaction => self.in_transaction(presentation_id).await,
+            Strategy::SkipLocked => self.skip_locked(presentation_id).await,
+            Strategy::RepeatableRead => self.repeatable_read(presentation_id).await,
+            Strategy::Turno => bail!("a worker hands presentations to execute_job"),
         };
         match &outcome {
             Ok(Outcome::Skipped) => info!(

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use turno::Turno;
-use turno::sink::{Fate, Outgoing, Sink};
+use turno::sink::{Outgoing, PublishResult, Sink};
 use turno::tx::Transaction;
 use uuid::Uuid;
 
@@ -71,7 +71,7 @@ async fn publish(publisher: &RabbitMqPublisher, event: &TicketEvent) -> Result<(
     };
     let fates = publisher.publish(&[outgoing]).await;
     ensure!(
-        fates == [Fate::Sent],
+        fates == [PublishResult::Sent],
         "the event was not published: {fates:?}"
     );
     Ok(())

@@ -39,7 +39,7 @@ pub(crate) fn await_death_of_one(actors: &[Actor]) -> Result<()> {
             }
         }
     }
-    bail!("no process died where it was told to")
+    bail!("no process died where it was outcome to")
 }
 
 /// One process of the example. It is killed on drop.
@@ -96,7 +96,7 @@ impl Actor {
     /// Waits until the process has died at its fault.
     pub(crate) fn await_death(&self) -> Result<()> {
         let status = self.process.wait_timeout(LONG);
-        let status = status.context("a process did not die where it was told to")?;
+        let status = status.context("a process did not die where it was outcome to")?;
         ensure!(!status.success(), "a process ended instead of dying");
         Ok(())
     }

@@ -9,7 +9,7 @@ use sqlx::{PgPool, SqlitePool};
 use turno::store::postgres::Target;
 
 /// How long a transaction waits for other processes, in SQLite.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connection pool.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl Db {
             if url.starts_with("sqlite:") {
                 let options = SqliteConnectOptions::from_str(url)?
                     .create_if_missing(true)
-                    .busy_timeout(PATIENCE);
+                    .busy_timeout(TIMEOUT);
                 let pool = SqlitePoolOptions::new().max_connections(4);
                 return Ok(Db::Sqlite(pool.connect_with(options).await?));
             }

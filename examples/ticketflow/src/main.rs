@@ -56,11 +56,11 @@ struct Cli {
 #[derive(Subcommand)]
 enum Role {
     /// Creates the tables, once.
-    Migrate(Place),
+    Migrate(CommonOptions),
     /// The tickets API.
     Api {
         #[command(flatten)]
-        place: Place,
+        place: CommonOptions,
         /// Publishes directly, as is usual: the control.
         #[arg(long, value_enum)]
         sin_outbox: Option<SinOutbox>,
@@ -68,7 +68,7 @@ enum Role {
     /// Publishes committed events. Run any number; one is active at a time.
     Worker {
         #[command(flatten)]
-        place: Place,
+        place: CommonOptions,
         /// Pause after the first rejection, in milliseconds; it doubles.
         #[arg(long, default_value_t = 1000)]
         pausa_ms: u64,
@@ -76,7 +76,7 @@ enum Role {
     /// Handles events. Run any number; they share one queue.
     Consumer {
         #[command(flatten)]
-        place: Place,
+        place: CommonOptions,
         /// Does not check for duplicate events: the control.
         #[arg(long)]
         sin_seen: bool,
@@ -85,7 +85,7 @@ enum Role {
 
 /// Options of all processes.
 #[derive(Args)]
-struct Place {
+struct CommonOptions {
     /// sqlite:FILE or postgres://…: the tickets and Turno's tables, in one database.
     #[arg(long, env = "TICKETFLOW_STORE", value_name = "URL")]
     store: String,
@@ -125,7 +125,7 @@ async fn main() -> Result<()> {
     }
 }
 
-async fn run_api(place: Place, sin_outbox: Option<SinOutbox>) -> Result<()> {
+async fn run_api(place: CommonOptions, sin_outbox: Option<SinOutbox>) -> Result<()> {
     let turno = Turno::connect(&place.store).await?;
     let announcer = match sin_outbox {
         None => Announcer::Outbox(turno.clone()),
@@ -145,7 +145,7 @@ async fn run_api(place: Place, sin_outbox: Option<SinOutbox>) -> Result<()> {
     serve(listen(place.listen).await?, router, stop).await
 }
 
-async fn run_worker(place: Place, pause_ms: u64) -> Result<()> {
+async fn run_worker(place: CommonOptions, pause_ms: u64) -> Result<()> {
     let settings = Settings::read(&place.config)?;
     let turno = Turno::connect(&place.store).await?;
     let stop = stop_on_signal()?;
@@ -169,7 +169,7 @@ async fn run_worker(place: Place, pause_ms: u64) -> Result<()> {
     Ok(())
 }
 
-async fn run_consumer(place: Place, idempotency: Idempotency) -> Result<()> {
+async fn run_consumer(place: CommonOptions, idempotency: Idempotency) -> Result<()> {
     let settings = Settings::read(&place.config)?;
     let turno = Turno::connect(&place.store).await?;
     let counts = Arc::default();
@@ -219,14 +219,14 @@ fn stop_on_signal() -> Result<CancellationToken> {
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
-    let told = stop.clone();
+    let outcome = stop.clone();
     // Ends with the process.
     tokio::spawn(async move {
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
-        told.cancel();
+        outcome.cancel();
     });
     Ok(stop)
 }

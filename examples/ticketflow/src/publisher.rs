@@ -1,7 +1,7 @@
 //! The document's `RabbitMqPublisher`: Turno's sink for RabbitMQ, with a log line per step.
 
 use async_trait::async_trait;
-use turno::sink::{Fate, Outage, Outgoing, RabbitMq, Sink};
+use turno::sink::{Outage, Outgoing, PublishResult, RabbitMq, Sink};
 
 use crate::fault;
 use crate::settings::RabbitMqSettings;
@@ -30,16 +30,19 @@ impl Sink for RabbitMqPublisher {
         self.sink.ready().await
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         tracing::info!(
             "Procesando {} mensajes del Outbox (Lock ID: {LOCK_ID})",
             events.len()
         );
         let fates = self.sink.publish(events).await;
-        for (event, fate) in events.iter().zip(&fates) {
-            log(event, fate);
+        for (event, result) in events.iter().zip(&fates) {
+            log(event, result);
         }
-        let sent = fates.iter().filter(|fate| **fate == Fate::Sent).count();
+        let sent = fates
+            .iter()
+            .filter(|result| **result == PublishResult::Sent)
+            .count();
         tracing::info!(
             "Procesamiento completado. Exitosos: {sent}, Fallidos: {}",
             fates.len() - sent
@@ -53,17 +56,19 @@ impl Sink for RabbitMqPublisher {
     }
 }
 
-fn log(event: &Outgoing, fate: &Fate) {
+fn log(event: &Outgoing, result: &PublishResult) {
     let Outgoing { id, kind, .. } = event;
     let name = kind.rsplit('.').next().unwrap_or(kind);
-    match fate {
-        Fate::Sent => tracing::info!("✅ Mensaje publicado: {name} (ID: {id})"),
-        Fate::Refused(error) | Fate::Suspect(error) => tracing::error!(
+    match result {
+        PublishResult::Sent => tracing::info!("✅ Mensaje publicado: {name} (ID: {id})"),
+        PublishResult::Refused(error) | PublishResult::Suspect(error) => tracing::error!(
             "❌ Error al procesar mensaje {id} del tipo {name}. Intento {}/{MAX_ATTEMPTS}: {error}",
             event.attempt
         ),
         // The document counts these as attempts, too; then an outage of half an hour would make every event dead.
-        Fate::Unsent(outage) | Fate::Doubtful(outage) | Fate::Busy(outage) => tracing::error!(
+        PublishResult::Unsent(outage)
+        | PublishResult::Doubtful(outage)
+        | PublishResult::Busy(outage) => tracing::error!(
             "❌ Error al procesar mensaje {id} del tipo {name}. No cuenta como intento: {outage}"
         ),
     }

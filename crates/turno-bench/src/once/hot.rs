@@ -20,7 +20,7 @@ pub async fn run(server: &PostgresServer) -> Result<()> {
     tokio::spawn(connection);
     let claim = turno.once("hot").begin().await?.fresh();
     let claim = claim.expect("nobody has it");
-    let keeper = claim.auto_extend();
+    let renewal = claim.auto_extend();
     let before = transactions(&client).await?;
     let ready = std::sync::Arc::new(Barrier::new(CALLERS + 1));
     let mut callers = Vec::new();
@@ -38,7 +38,7 @@ pub async fn run(server: &PostgresServer) -> Result<()> {
     let waiting = transactions(&client).await? - before;
     claim.complete(&7_u32).await?;
     let completed = Instant::now();
-    drop(keeper);
+    drop(renewal);
     let mut last = Duration::ZERO;
     for caller in callers {
         let (answer, at) = caller.await?;

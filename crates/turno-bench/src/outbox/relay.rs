@@ -13,7 +13,7 @@ use tokio_postgres::{Client, NoTls};
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::outbox::{Archive, Event, Mode};
-use turno::sink::{Fate, Outage, Outgoing, RabbitMq, Sink};
+use turno::sink::{Outage, Outgoing, PublishResult, RabbitMq, Sink};
 use turno::store::{Order, OutboxClaim, OutboxSettle};
 use turno_testkit::PostgresServer;
 use uuid::Uuid;
@@ -26,15 +26,15 @@ const EMIT: usize = 1000;
 
 /// Options of a relay.
 #[derive(Clone, Copy)]
-pub struct How {
+pub struct RelayOptions {
     mode: Mode,
     batch: u32,
     keys: usize,
 }
 
-impl How {
+impl RelayOptions {
     pub fn parallel(batch: u32) -> Self {
-        How {
+        RelayOptions {
             mode: Mode::Parallel,
             batch,
             keys: 0,
@@ -42,14 +42,14 @@ impl How {
     }
 
     pub fn single(batch: u32) -> Self {
-        How {
+        RelayOptions {
             mode: Mode::Single,
-            ..How::parallel(batch)
+            ..RelayOptions::parallel(batch)
         }
     }
 
     pub fn ordered(batch: u32, keys: usize) -> Self {
-        How {
+        RelayOptions {
             mode: Mode::Ordered,
             batch,
             keys,
@@ -87,9 +87,12 @@ impl Sink for Counted {
         self.sink.ready().await
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         let fates = self.sink.publish(events).await;
-        let sent = fates.iter().filter(|fate| **fate == Fate::Sent).count();
+        let sent = fates
+            .iter()
+            .filter(|result| **result == PublishResult::Sent)
+            .count();
         if self.sent.fetch_add(sent, Ordering::Relaxed) + sent >= self.all {
             self.done.notify_one();
         }
@@ -111,8 +114,8 @@ impl Sink for Nowhere {
         Ok(())
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
-        vec![Fate::Sent; events.len()]
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
+        vec![PublishResult::Sent; events.len()]
     }
 }
 
@@ -134,7 +137,12 @@ async fn emit(turno: &Turno, events: usize, keys: usize) -> Result<()> {
 }
 
 /// Drains all events until the last is recorded, and returns the rate per second.
-async fn relay(turno: &Turno, sink: Arc<dyn Sink>, events: usize, how: How) -> Result<f64> {
+async fn relay(
+    turno: &Turno,
+    sink: Arc<dyn Sink>,
+    events: usize,
+    how: RelayOptions,
+) -> Result<f64> {
     let sink = Counted::new(sink, events);
     let stop = CancellationToken::new();
     let began = Instant::now();
@@ -153,7 +161,12 @@ async fn relay(turno: &Turno, sink: Arc<dyn Sink>, events: usize, how: How) -> R
     Ok(events as f64 / took.as_secs_f64())
 }
 
-pub async fn drain(server: &PostgresServer, url: &str, events: usize, how: How) -> Result<f64> {
+pub async fn drain(
+    server: &PostgresServer,
+    url: &str,
+    events: usize,
+    how: RelayOptions,
+) -> Result<f64> {
     let (_connection, channel) = broker::fresh(url).await?;
     let turno = Turno::connect(&server.create_database()).await?;
     emit(&turno, events, how.keys).await?;
@@ -192,7 +205,7 @@ pub async fn drain_nowhere(
         &turno,
         Arc::new(Nowhere),
         events,
-        How::parallel(super::WINDOW),
+        RelayOptions::parallel(super::WINDOW),
     )
     .await?;
     if let Some((_, holder)) = held {
@@ -256,7 +269,13 @@ pub async fn claim_ms(server: &PostgresServer, history: usize, pending: usize) -
     for first in (0..history).step_by(100 * EMIT) {
         let some = (history - first).min(100 * EMIT);
         emit(&turno, some, 0).await?;
-        relay(&turno, Arc::new(Nowhere), some, How::parallel(1000)).await?;
+        relay(
+            &turno,
+            Arc::new(Nowhere),
+            some,
+            RelayOptions::parallel(1000),
+        )
+        .await?;
     }
     emit(&turno, pending, 0).await?;
     let mut times = Vec::new();

@@ -73,7 +73,7 @@ async fn under(
     reach: Reach,
     signals: &mut Signals,
 ) -> Result<ExitCode> {
-    let keeper = lease.auto_renew();
+    let renewal = lease.auto_renew();
     let variables = [
         ("TURNO_RESOURCE", lease.resource().to_owned()),
         ("TURNO_FENCING_TOKEN", lease.token().to_string()),
@@ -92,7 +92,7 @@ async fn under(
     if ended.is_none() {
         child.stop(gone(&lease)).await?;
     }
-    drop(keeper);
+    drop(renewal);
     match ended {
         Some(status) => {
             let alone = give_back(context, lease).await;

@@ -27,7 +27,7 @@ use turno::Turno;
 
 use self::action::{Action, ActionOutcome};
 use self::keys::{Input, Keys};
-use self::look::{Looked, Looker};
+use self::look::{Looked, Poller};
 use self::screen::{Ink, Screen};
 use self::view::{Step, View};
 use crate::context::Context;
@@ -79,17 +79,17 @@ pub(crate) async fn run(context: &Context, args: TopArgs) -> Result<ExitCode> {
 
 /// Runs until the user quits or a signal comes.
 async fn watch(context: &Context, turno: &Turno, args: TopArgs) -> Result<ExitCode> {
-    let looker = Looker::new(turno.clone(), args.prefix);
+    let poller = Poller::new(turno.clone(), args.prefix);
     let mut view = View::new(name(context));
     let (focus, focused) = watch::channel(view.focus());
     // If the first poll fails, the command fails.
-    view.see(looker.look(&focused.borrow().clone()).await?);
+    view.see(poller.look(&focused.borrow().clone()).await?);
     let user = user(context, args.user);
 
     let (looks, mut looked) = mpsc::channel::<Looked>(QUEUED);
     let (outcomes, mut done) = mpsc::channel::<turno::Result<ActionOutcome>>(QUEUED);
     let mut tasks = JoinSet::new();
-    tasks.spawn(looker.watch(focused, looks));
+    tasks.spawn(poller.watch(focused, looks));
 
     let ink = match context.output.color() {
         true => Ink::Colour,
@@ -115,7 +115,7 @@ async fn watch(context: &Context, turno: &Turno, args: TopArgs) -> Result<ExitCo
                 },
             },
             Some(seen) = looked.recv() => match seen {
-                Ok(sight) => view.see(sight),
+                Ok(snapshot) => view.see(snapshot),
                 Err(why) => view.miss(why),
             },
             Some(outcome) = done.recv() => {

@@ -15,7 +15,7 @@ use crate::output::Output;
 /// Prints the routes.
 pub(crate) fn explain(file: &RoutesFile, output: Output) -> anyhow::Result<()> {
     if output.is_json() {
-        let routes: Vec<Value> = file.routes.iter().map(told).collect();
+        let routes: Vec<Value> = file.routes.iter().map(describe).collect();
         return output.json(&json!({ "routes": routes }));
     }
     for (number, route) in file.routes.iter().enumerate() {
@@ -135,7 +135,7 @@ fn lines(route: &Route) -> Vec<(&'static str, Option<String>)> {
     ]
 }
 
-fn told(route: &Route) -> Value {
+fn describe(route: &Route) -> Value {
     let word = |door| match door {
         FailureMode::Closed => "closed",
         FailureMode::Open => "open",

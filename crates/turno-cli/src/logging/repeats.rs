@@ -112,7 +112,7 @@ impl Repeats {
 
     /// Whether a line is the first of its cause in this second. If not, it is counted.
     fn is_first(&self, event: &Event<'_>) -> bool {
-        let mut line = Line::default();
+        let mut line = LogLine::default();
         event.record(&mut line);
         let mut cause = Cause {
             callsite: event.metadata().callsite(),
@@ -216,12 +216,12 @@ impl<S> Filter<S> for Repeats {
 
 /// The fields of a line that identify its cause.
 #[derive(Debug, Default)]
-struct Line {
+struct LogLine {
     message: String,
     cause: String,
 }
 
-impl Line {
+impl LogLine {
     fn add(&mut self, field: &Field, text: &str) {
         let into = match field.name() {
             "message" => &mut self.message,
@@ -233,7 +233,7 @@ impl Line {
     }
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.add(field, value);
     }

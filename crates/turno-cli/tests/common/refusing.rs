@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use turno::outbox::OnDead;
-use turno::sink::{Fate, Outage, Outgoing, Sink};
+use turno::sink::{Outage, Outgoing, PublishResult, Sink};
 use turno_testkit::eventually_async;
 
 use super::{Fixture, LONG};
@@ -24,8 +24,8 @@ impl Sink for Refusing {
         Ok(())
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
-        vec![Fate::Refused("no queue is\nbound".to_owned()); events.len()]
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
+        vec![PublishResult::Refused("no queue is\nbound".to_owned()); events.len()]
     }
 }
 

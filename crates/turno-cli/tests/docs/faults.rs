@@ -35,7 +35,7 @@ const TYPESCRIPT: Guide = Guide {
     page: include_str!("../../../../docs/from-typescript.md"),
     driver: include_str!("faults/driver.ts"),
     shorter: [
-        ("const PATIENCE = 10;", "const PATIENCE = 3;"),
+        ("const RETRY_TIMEOUT = 10;", "const RETRY_TIMEOUT = 6;"),
         ("const LEASE = 30;", "const LEASE = 10;"),
     ],
     batch: 2,
@@ -45,7 +45,7 @@ const PYTHON: Guide = Guide {
     page: include_str!("../../../../docs/from-python.md"),
     driver: include_str!("faults/driver.py"),
     shorter: [
-        ("\nPATIENCE = 10 ", "\nPATIENCE = 3 "),
+        ("\nRETRY_TIMEOUT = 10 ", "\nRETRY_TIMEOUT = 6 "),
         ("\nLEASE = 30 ", "\nLEASE = 10 "),
     ],
     batch: 2,
@@ -56,8 +56,8 @@ const JAVA: Guide = Guide {
     driver: include_str!("faults/driver.java"),
     shorter: [
         (
-            "PATIENCE = Duration.ofSeconds(10)",
-            "PATIENCE = Duration.ofSeconds(3)",
+            "RETRY_TIMEOUT = Duration.ofSeconds(10)",
+            "RETRY_TIMEOUT = Duration.ofSeconds(3)",
         ),
         (
             "LEASE = Duration.ofSeconds(30)",

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use turno::inbox::Job;
 use turno::lock::{Lease, Lock};
 use turno::outbox::Mode;
-use turno::sink::{Fate, Outage, Outgoing, Sink};
+use turno::sink::{Outage, Outgoing, PublishResult, Sink};
 use turno::{Settings, Turno};
 
 use turno_client::api::duration::WireDuration;
@@ -76,12 +76,12 @@ impl Sink for Teller {
         Ok(())
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         events
             .iter()
             .map(|event| {
                 let _ = self.0.send(event.kind.clone());
-                Fate::Sent
+                PublishResult::Sent
             })
             .collect()
     }

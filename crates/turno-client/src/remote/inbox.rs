@@ -20,7 +20,7 @@ use crate::client::Page;
 
 /// How claims are settled.
 #[derive(Debug, Clone, Copy)]
-enum How {
+enum Action {
     Complete,
     Fail,
     Extend,
@@ -49,7 +49,7 @@ impl RemoteStore {
     /// Settles claims, with one call per queue. Nearly always that is one call.
     async fn settle(
         &self,
-        how: How,
+        how: Action,
         claims: Vec<SettleClaim>,
         request: Option<Uuid>,
     ) -> Result<Settled> {
@@ -79,10 +79,10 @@ impl RemoteStore {
             };
             let ask = Settle { claims, request };
             let settled = match how {
-                How::Complete => self.client.complete(&queue, &ask).await?,
-                How::Fail => self.client.fail(&queue, &ask).await?,
-                How::Extend => self.client.extend(&queue, &ask).await?,
-                How::GiveBack => self.client.give_back(&queue, &ask).await?,
+                Action::Complete => self.client.complete(&queue, &ask).await?,
+                Action::Fail => self.client.fail(&queue, &ask).await?,
+                Action::Extend => self.client.extend(&queue, &ask).await?,
+                Action::GiveBack => self.client.give_back(&queue, &ask).await?,
             };
             all.done += settled.done;
             all.stale.extend(settled.stale);
@@ -124,7 +124,7 @@ impl InboxStore for RemoteStore {
 
     async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
         let claims = ask.claims.iter().copied().map(SettleClaim::from);
-        self.settle(How::Complete, claims.collect(), Some(ask.request))
+        self.settle(Action::Complete, claims.collect(), Some(ask.request))
             .await
     }
 
@@ -141,13 +141,13 @@ impl InboxStore for RemoteStore {
             last: (failure.again == Again::Never).then_some(true),
             ..failure.claim.into()
         });
-        self.settle(How::Fail, claims.collect(), Some(ask.request))
+        self.settle(Action::Fail, claims.collect(), Some(ask.request))
             .await
     }
 
     async fn inbox_give_back(&self, ask: &InboxGiveBack) -> Result<Settled> {
         let claims = ask.claims.iter().copied().map(SettleClaim::from);
-        self.settle(How::GiveBack, claims.collect(), Some(ask.request))
+        self.settle(Action::GiveBack, claims.collect(), Some(ask.request))
             .await
     }
 
@@ -156,7 +156,7 @@ impl InboxStore for RemoteStore {
             lease: Some(ask.lease.into()),
             ..(*claim).into()
         });
-        self.settle(How::Extend, claims.collect(), None).await
+        self.settle(Action::Extend, claims.collect(), None).await
     }
 
     async fn inbox_requeue(&self, ask: &InboxFailedItems) -> Result<u64> {

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use turno::Result;
 use turno::store::{
-    ClaimedEvent, EventView, Lead, NewEvent, OutboxClaim, OutboxDiscard, OutboxEmit, OutboxLead,
-    OutboxList, OutboxRequeue, OutboxSettle, OutboxSettled, OutboxStats, OutboxStore,
+    ClaimedEvent, EventView, Leadership, NewEvent, OutboxClaim, OutboxDiscard, OutboxEmit,
+    OutboxLead, OutboxList, OutboxRequeue, OutboxSettle, OutboxSettled, OutboxStats, OutboxStore,
 };
 use turno_api::duration::WireDuration;
 use turno_api::outbox::{Discard, Emit, EmitEvent, RequeueEvents};
@@ -40,7 +40,7 @@ impl OutboxStore for RemoteStore {
         Err(not_here("relaying"))
     }
 
-    async fn outbox_lead(&self, _: &OutboxLead) -> Result<Lead> {
+    async fn outbox_lead(&self, _: &OutboxLead) -> Result<Leadership> {
         Err(not_here("relaying"))
     }
 

@@ -416,19 +416,19 @@ async fn for_people() {
 async fn what_happens_is_told() {
     let server = Running::start().await;
     let client = server.client();
-    let mut stream = client.stream("told/").await.unwrap();
+    let mut stream = client.stream("events/").await.unwrap();
     acquired(&client, &ask("untold/1", "a")).await;
-    acquired(&client, &ask("told/1", "a")).await;
-    let told = async {
+    acquired(&client, &ask("events/1", "a")).await;
+    let events = async {
         loop {
             let event = stream.next().await.unwrap().unwrap();
             assert!(!event.data.contains("untold"), "{event:?}");
-            if event.data.contains("told/1") {
+            if event.data.contains("events/1") {
                 return;
             }
         }
     };
-    tokio::time::timeout(LONG, told).await.unwrap();
+    tokio::time::timeout(LONG, events).await.unwrap();
 }
 
 #[tokio::test]

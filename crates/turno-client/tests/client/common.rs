@@ -64,9 +64,9 @@ impl Running {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let ask = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         stream.write_all(ask).await.unwrap();
-        let mut told = String::new();
-        stream.read_to_string(&mut told).await.unwrap();
-        told
+        let mut outcome = String::new();
+        stream.read_to_string(&mut outcome).await.unwrap();
+        outcome
     }
 
     pub async fn end(self) {

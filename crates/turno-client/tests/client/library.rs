@@ -91,8 +91,8 @@ async fn a_long_wait_is_many_short_ones() {
         first.complete(&7).await.unwrap();
     };
     let second = turno.once("k").wait(LONG);
-    let (told, ()) = tokio::join!(second.begin(), answer);
-    let Begin::Replay(answer) = told.unwrap() else {
+    let (outcome, ()) = tokio::join!(second.begin(), answer);
+    let Begin::Replay(answer) = outcome.unwrap() else {
         panic!("it was answered");
     };
     assert_eq!(answer.get::<u32>().unwrap(), Some(7));

@@ -7,7 +7,7 @@ use http::Response;
 use http_body_util::Full;
 use hyper_util::client::legacy;
 use turno::lock::Language;
-use turno::once::http::Fate;
+use turno::once::http::WorkOutcome;
 use turno::problem::{Problem, ProblemCode};
 
 use super::sending::SilentClient;
@@ -54,10 +54,10 @@ impl Failure {
         Failure::Broken
     }
 
-    fn fate(self) -> Fate {
+    fn outcome(self) -> WorkOutcome {
         match self {
-            Failure::Unsent | Failure::Unsupported => Fate::Undone,
-            Failure::Broken | Failure::Late | Failure::Silent => Fate::Unknown,
+            Failure::Unsent | Failure::Unsupported => WorkOutcome::Undone,
+            Failure::Broken | Failure::Late | Failure::Silent => WorkOutcome::Unknown,
         }
     }
 
@@ -74,7 +74,7 @@ impl Failure {
     /// Returns the response to the client. Its extension tells the once layer whether the outcome is known.
     pub(super) fn response(self, language: Language) -> Response<Full<Bytes>> {
         let mut response = Problem::new(self.code()).to_response(language);
-        response.extensions_mut().insert(self.fate());
+        response.extensions_mut().insert(self.outcome());
         response
     }
 }

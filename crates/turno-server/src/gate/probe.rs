@@ -14,7 +14,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use turno::once::Probe;
 use turno::once::http::{
-    Asked, DEFAULT_HEADERS, KeyFrom, MAX_ANSWER_BYTES, Prober, StoredResponse,
+    DEFAULT_HEADERS, KeyFrom, MAX_ANSWER_BYTES, ProbeRequest, Prober, StoredResponse,
 };
 
 use super::headers;
@@ -127,7 +127,7 @@ impl HttpProber {
         self
     }
 
-    fn question(&self, asked: &Asked<'_>) -> Option<Request<Empty<Bytes>>> {
+    fn question(&self, asked: &ProbeRequest<'_>) -> Option<Request<Empty<Bytes>>> {
         let given = &asked.head.headers;
         let mut said = HeaderMap::new();
         said.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));
@@ -165,7 +165,7 @@ impl HttpProber {
         Some(request)
     }
 
-    async fn ask(&self, asked: &Asked<'_>) -> Option<Probe<StoredResponse>> {
+    async fn ask(&self, asked: &ProbeRequest<'_>) -> Option<Probe<StoredResponse>> {
         let response = self.client.request(self.question(asked)?).await.ok()?;
         let (mut head, body) = response.into_parts();
         if head.status == StatusCode::NOT_FOUND {
@@ -187,7 +187,7 @@ impl HttpProber {
 
 #[async_trait]
 impl Prober for HttpProber {
-    async fn probe(&self, asked: &Asked<'_>) -> Probe<StoredResponse> {
+    async fn probe(&self, asked: &ProbeRequest<'_>) -> Probe<StoredResponse> {
         let found = tokio::time::timeout(self.timeout, self.ask(asked)).await;
         found.ok().flatten().unwrap_or_else(|| {
             tracing::warn!(key = asked.key, upstream = %self.upstream.authority(), "the service cannot say what became of a request");

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use turno::Turno;
 use turno::lock::{Acquire, HistoryEvent, LockHistory};
 use turno::outbox::Event;
-use turno::sink::{Fate, Outage, Outgoing, Sink};
+use turno::sink::{Outage, Outgoing, PublishResult, Sink};
 use turno::store::Sweep;
 use turno_server::{MakeRelay, Options};
 use turno_testkit::eventually_async;
@@ -29,10 +29,10 @@ impl Sink for Kept {
         Ok(())
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         let kinds = events.iter().map(|event| event.kind.clone());
         self.0.lock().unwrap().extend(kinds);
-        events.iter().map(|_| Fate::Sent).collect()
+        events.iter().map(|_| PublishResult::Sent).collect()
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
-use turno::sink::{Fate, Outage, Outgoing, RabbitMq, Sink, routing_key};
+use turno::sink::{Outage, Outgoing, PublishResult, RabbitMq, Sink, routing_key};
 
 /// Backoff after a rejection: first and maximum pause.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
@@ -144,10 +144,10 @@ impl Sink for Unconfirmed {
         Ok(())
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         let channel = self.channel.lock().await;
         let Some((_, channel)) = &*channel else {
-            return vec![Fate::Unsent(Outage::new("not connected")); events.len()];
+            return vec![PublishResult::Unsent(Outage::new("not connected")); events.len()];
         };
         let mut fates = Vec::with_capacity(events.len());
         for event in events {
@@ -164,8 +164,8 @@ impl Sink for Unconfirmed {
                 )
                 .await;
             fates.push(match published {
-                Ok(_) => Fate::Sent,
-                Err(error) => Fate::Unsent(Outage::new(error.to_string())),
+                Ok(_) => PublishResult::Sent,
+                Err(error) => PublishResult::Unsent(Outage::new(error.to_string())),
             });
         }
         fates

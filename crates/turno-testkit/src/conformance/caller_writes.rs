@@ -95,7 +95,7 @@ impl TestStore {
             runtime.block_on(work.run(caller, &place));
         });
         let written =
-            tokio::time::timeout(crate::conformance::lock::fixtures::PATIENCE, answered).await;
+            tokio::time::timeout(crate::conformance::lock::fixtures::TIMEOUT, answered).await;
         let written = written.expect("an answer").unwrap()?;
         Ok(InboxTx {
             pushed: written.pushed,
@@ -154,7 +154,7 @@ impl Work {
             }
             Caller::Rusqlite => {
                 let mut db = rusqlite::Connection::open(place).unwrap();
-                db.busy_timeout(crate::conformance::lock::fixtures::PATIENCE)
+                db.busy_timeout(crate::conformance::lock::fixtures::TIMEOUT)
                     .unwrap();
                 let mut tx = db.transaction().unwrap();
                 match self.inside(&mut tx).await {
@@ -180,7 +180,7 @@ impl Work {
             }
         } else {
             let options = sqlx::sqlite::SqliteConnectOptions::new().filename(place);
-            let options = options.busy_timeout(crate::conformance::lock::fixtures::PATIENCE);
+            let options = options.busy_timeout(crate::conformance::lock::fixtures::TIMEOUT);
             let mut connection = sqlx::SqliteConnection::connect_with(&options)
                 .await
                 .unwrap();

@@ -19,14 +19,14 @@ pub type Connect = fn(String) -> Pin<Box<dyn Future<Output = Turno> + Send>>;
 #[derive(Debug)]
 pub struct TestStore {
     url: String,
-    place: Place,
+    tables: Tables,
     /// Default: connects directly to the store.
     connect: Connect,
 }
 
 /// Location of the store's tables.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Tables {
     /// A file in a folder that is deleted with the test store.
     Sqlite { folder: TempDir },
     /// A database; the URL connects directly to the server.
@@ -39,7 +39,7 @@ impl TestStore {
         let folder = tempfile::tempdir().unwrap();
         TestStore {
             url: format!("sqlite:{}", folder.path().join("turno.db").display()),
-            place: Place::Sqlite { folder },
+            tables: Tables::Sqlite { folder },
             connect: straight,
         }
     }
@@ -57,7 +57,7 @@ impl TestStore {
     fn in_database(url: String) -> Self {
         TestStore {
             url: url.clone(),
-            place: Place::Postgres { direct: url },
+            tables: Tables::Postgres { direct: url },
             connect: straight,
         }
     }
@@ -78,7 +78,7 @@ impl TestStore {
         let database = direct.rsplit('/').next().unwrap();
         TestStore {
             url: pooler.url(database),
-            place: Place::Postgres { direct },
+            tables: Tables::Postgres { direct },
             connect: straight,
         }
     }
@@ -102,14 +102,14 @@ impl TestStore {
 
     /// Returns whether the store is an SQLite file.
     pub fn is_sqlite(&self) -> bool {
-        matches!(self.place, Place::Sqlite { .. })
+        matches!(self.tables, Tables::Sqlite { .. })
     }
 
     /// Returns whether the URL connects directly to the store, and not to a pooler.
     pub fn is_direct(&self) -> bool {
-        match &self.place {
-            Place::Sqlite { .. } => true,
-            Place::Postgres { direct } => *direct == self.url,
+        match &self.tables {
+            Tables::Sqlite { .. } => true,
+            Tables::Postgres { direct } => *direct == self.url,
         }
     }
 
@@ -118,14 +118,14 @@ impl TestStore {
     /// # Panics
     /// Panics on another store.
     pub fn file(&self) -> PathBuf {
-        match &self.place {
-            Place::Sqlite { folder } => folder.path().join("turno.db"),
-            Place::Postgres { .. } => panic!("this bed has no file"),
+        match &self.tables {
+            Tables::Sqlite { folder } => folder.path().join("turno.db"),
+            Tables::Postgres { .. } => panic!("this bed has no file"),
         }
     }
 
-    pub(super) fn place(&self) -> &Place {
-        &self.place
+    pub(super) fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Opens an application's own connection to the SQLite file.
@@ -137,9 +137,9 @@ impl TestStore {
 
     /// Opens an application's own connection, directly to the PostgreSQL server.
     pub async fn postgres_connection(&self) -> tokio_postgres::Client {
-        match &self.place {
-            Place::Postgres { direct } => connect(direct).await,
-            Place::Sqlite { .. } => panic!("this bed has no server"),
+        match &self.tables {
+            Tables::Postgres { direct } => connect(direct).await,
+            Tables::Sqlite { .. } => panic!("this bed has no server"),
         }
     }
 
@@ -149,9 +149,9 @@ impl TestStore {
     /// # Panics
     /// Panics on another store.
     pub fn url_as(&self, role: &str) -> String {
-        match &self.place {
-            Place::Postgres { direct } => direct.replace("owner@", &format!("{role}@")),
-            Place::Sqlite { .. } => panic!("this bed has no server"),
+        match &self.tables {
+            Tables::Postgres { direct } => direct.replace("owner@", &format!("{role}@")),
+            Tables::Sqlite { .. } => panic!("this bed has no server"),
         }
     }
 
@@ -163,15 +163,15 @@ impl TestStore {
     /// Runs the same statement on either store. Tables are written `turno.lock` and so on; `{now}` is the store's clock,
     /// `{us:N}` a duration of N microseconds.
     pub(super) async fn run(&self, sql: &str) {
-        match &self.place {
-            Place::Sqlite { .. } => {
+        match &self.tables {
+            Tables::Sqlite { .. } => {
                 let now = turno::clock::machine().as_microsecond();
                 let sql = lengths(sql, |us| us.to_string())
                     .replace("turno.", "turno_")
                     .replace("{now}", &now.to_string());
                 self.sqlite_connection().execute_batch(&sql).unwrap();
             }
-            Place::Postgres { direct } => {
+            Tables::Postgres { direct } => {
                 let sql = lengths(sql, |us| format!("{us} * interval '1 microsecond'"))
                     .replace("{now}", "clock_timestamp()");
                 connect(direct).await.batch_execute(&sql).await.unwrap();
@@ -181,14 +181,14 @@ impl TestStore {
 
     /// Reads one number from the store.
     pub(super) async fn number(&self, sql: &str) -> i64 {
-        match &self.place {
-            Place::Sqlite { .. } => {
+        match &self.tables {
+            Tables::Sqlite { .. } => {
                 let sql = sql.replace("turno.", "turno_");
                 self.sqlite_connection()
                     .query_row(&sql, [], |row| row.get(0))
                     .unwrap()
             }
-            Place::Postgres { direct } => connect(direct)
+            Tables::Postgres { direct } => connect(direct)
                 .await
                 .query_one(sql, &[])
                 .await

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::conformance::test_store::{Place, TestStore};
+use crate::conformance::test_store::{Tables, TestStore};
 
 /// Tables of a store.
 const TABLES: [&str; 8] = [
@@ -82,22 +82,22 @@ pub enum Backup {
 impl TestStore {
     /// Starts to watch for writes.
     pub async fn watch(&self) -> Watch {
-        match self.place() {
-            Place::Sqlite { .. } => Watch::Sqlite(self.sqlite_connection()),
-            Place::Postgres { .. } => Watch::Postgres(self.postgres_connection().await),
+        match self.tables() {
+            Tables::Sqlite { .. } => Watch::Sqlite(self.sqlite_connection()),
+            Tables::Postgres { .. } => Watch::Postgres(self.postgres_connection().await),
         }
     }
 
     /// Makes a backup of the store.
     pub async fn backup(&self) -> Backup {
-        match self.place() {
-            Place::Sqlite { .. } => {
+        match self.tables() {
+            Tables::Sqlite { .. } => {
                 let db = self.sqlite_connection();
                 db.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
                     .unwrap();
                 Backup::Sqlite(fs::read(self.file()).unwrap())
             }
-            Place::Postgres { .. } => {
+            Tables::Postgres { .. } => {
                 let mut sql = String::from("create schema aside;");
                 for table in TABLES {
                     sql.push_str(&format!("create table {} as table {table};", aside(table)));

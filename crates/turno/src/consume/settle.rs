@@ -14,10 +14,11 @@ use super::Delivered;
 use super::session::Tally;
 use crate::HandlerError;
 use crate::amqp::fault;
+use crate::backoff::Backoff;
 use crate::handler_error::text_with_causes;
 
-/// Shortest and longest pause before a failed event is requeued. It doubles with every delivery.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Pauses before a failed event is requeued, by its deliveries.
+const REQUEUE: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
 /// Input of one delivery's attempt.
 pub(super) struct Attempt<H> {
@@ -68,7 +69,7 @@ where
         tracing::debug!(queue = self.queue, event = %id, deliveries, error, "an event failed, and will come again");
         tokio::select! {
             () = self.shutdown.cancelled() => {}
-            () = tokio::time::sleep(pause(deliveries)) => {}
+            () = tokio::time::sleep(REQUEUE.after(deliveries)) => {}
         }
         let again = BasicNackOptions {
             requeue: true,
@@ -107,9 +108,4 @@ where
             self.tally.rejected.fetch_add(1, Ordering::Relaxed);
         }
     }
-}
-
-fn pause(deliveries: u32) -> Duration {
-    let doubled = 2_u32.saturating_pow(deliveries.saturating_sub(1).min(16));
-    (PAUSES.0 * doubled).min(PAUSES.1)
 }

@@ -1,4 +1,4 @@
-//! Taking items by hand.
+//! Taking items by in_flight.
 
 use std::time::Duration;
 
@@ -139,11 +139,11 @@ impl ClaimBuilder {
     /// One look, asked to the end.
     async fn look(&self) -> Result<Vec<ClaimedItem>> {
         let (inbox, ask) = (self.inbox.clone(), self.ask());
-        let unheard = uncancelled::run_to_completion(async move {
+        let undelivered = uncancelled::run_to_completion(async move {
             let items = inbox.turno().store().inbox_claim(&ask).await?;
             Ok(ReleaseOnCancel { inbox, items })
         });
-        Ok(unheard.await?.heard())
+        Ok(undelivered.await?.heard())
     }
 
     /// A look that finds nothing has claimed nothing: so the caller's own request is good for every look.

@@ -1,5 +1,9 @@
 //! The worker: a handler, and everything around it.
 
+mod fetcher;
+mod in_flight;
+mod job;
+
 use std::marker::PhantomData;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -12,10 +16,11 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use self::fetcher::{Counts, Fetcher};
+use self::in_flight::{Entry, InFlight};
+pub use self::job::Job;
+use self::job::{After, JobState};
 use super::Inbox;
-use super::hand::{Card, Hand};
-use super::job::{After, Job};
-use super::pump::{Counts, Pump};
 use crate::HandlerError;
 use crate::check;
 use crate::error::{Error, Result};
@@ -137,13 +142,13 @@ where
     /// worker retries.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<WorkerReport> {
         self.check()?;
-        let hand = Arc::new(Hand::new());
+        let in_flight = Arc::new(InFlight::new());
         let counts = Arc::new(Counts::default());
         let prefetch = self.prefetch.unwrap_or(self.concurrency);
-        let pump = Pump {
+        let fetcher = Fetcher {
             inbox: self.inbox.clone(),
             name: self.name.clone(),
-            hand: hand.clone(),
+            in_flight: in_flight.clone(),
             counts: counts.clone(),
             capacity: self.concurrency + prefetch,
             lease: self.lease,
@@ -152,30 +157,30 @@ where
         let handler = Arc::new(self.handler);
         let mut handlers = JoinSet::new();
         for _ in 0..self.concurrency {
-            handlers.spawn(serve(hand.clone(), handler.clone()));
+            handlers.spawn(serve(in_flight.clone(), handler.clone()));
         }
 
         let stop = CancellationToken::new();
         let work = async {
-            let told = async {
+            let outcome = async {
                 shutdown.await;
                 stop.cancel();
                 // Before the call that is under way has ended.
-                pump.give_back(hand.fold()).await;
+                fetcher.give_back(in_flight.fold()).await;
             };
-            let (pending, ()) = tokio::join!(pump.run(&stop), told);
-            pump.give_back(hand.fold()).await;
+            let (pending, ()) = tokio::join!(fetcher.run(&stop), outcome);
+            fetcher.give_back(in_flight.fold()).await;
             let ended = async { while handlers.join_next().await.is_some() {} };
             if tokio::time::timeout(self.grace, ended).await.is_err() {
-                cut_short(&hand);
+                cut_short(&in_flight);
             }
             pending
         };
         let pending = tokio::select! {
             pending = work => pending,
-            never = pump.beat() => match never {},
+            never = fetcher.beat() => match never {},
         };
-        match tokio::time::timeout(LAST_SETTLE, pump.settle(pending)).await {
+        match tokio::time::timeout(LAST_SETTLE, fetcher.settle(pending)).await {
             Ok(settled) => settled?,
             Err(_) => return Err(unsettled()),
         }
@@ -210,11 +215,11 @@ fn unsettled() -> Error {
 }
 
 /// The handlers' time is up.
-fn cut_short(hand: &Hand) {
-    let claims = hand.held();
-    hand.lost(&claims);
+fn cut_short(in_flight: &InFlight) {
+    let claims = in_flight.held();
+    in_flight.lost(&claims);
     for claim in claims {
-        hand.failed(Failure {
+        in_flight.failed(Failure {
             claim,
             error: "the worker was shut down before it had finished".to_owned(),
             retry_in: Some(Duration::ZERO),
@@ -224,26 +229,26 @@ fn cut_short(hand: &Hand) {
 }
 
 /// Begins one item after the other.
-async fn serve<T, H, F, E>(hand: Arc<Hand>, handler: Arc<H>)
+async fn serve<T, H, F, E>(in_flight: Arc<InFlight>, handler: Arc<H>)
 where
     H: Fn(Job<T>) -> F,
     F: Future<Output = Result<(), E>>,
     E: Into<HandlerError>,
     T: DeserializeOwned,
 {
-    while let Some(Card { item, fate }) = hand.next().await {
+    while let Some(Entry { item, state }) = in_flight.next().await {
         let claim = item.claim;
         let ended = tokio::select! {
             biased;
-            () = fate.lost.cancelled() => continue,
-            ended = attempt(&*handler, item, &fate) => ended,
+            () = state.lost.cancelled() => continue,
+            ended = attempt(&*handler, item, &state) => ended,
         };
         match ended {
-            Ok(()) if fate.is_settled() => hand.forget(claim),
-            Ok(()) => hand.done(claim),
+            Ok(()) if state.is_settled() => in_flight.forget(claim),
+            Ok(()) => in_flight.done(claim),
             Err(error) => {
-                let After { retry_in, again } = fate.after();
-                hand.failed(Failure {
+                let After { retry_in, again } = state.after();
+                in_flight.failed(Failure {
                     claim,
                     error,
                     retry_in,
@@ -258,7 +263,7 @@ where
 async fn attempt<T, H, F, E>(
     handler: &H,
     mut item: ClaimedItem,
-    fate: &Arc<super::job::Fate>,
+    state: &Arc<JobState>,
 ) -> Result<(), String>
 where
     H: Fn(Job<T>) -> F,
@@ -272,7 +277,7 @@ where
     let job = Job {
         payload,
         item,
-        fate: fate.clone(),
+        state: state.clone(),
     };
     let work = async { handler(job).await };
     let mut work = pin!(work);

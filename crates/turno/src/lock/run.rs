@@ -65,14 +65,14 @@ async fn run_under<T, E>(
     lease: Lease,
     work: impl AsyncFnOnce(&Lease) -> Result<T, E>,
 ) -> Result<T, RunError<E>> {
-    let keeper = lease.auto_renew();
+    let renewal = lease.auto_renew();
     let done = tokio::select! {
         // The work first: what is finished is finished.
         biased;
         done = work(&lease) => Some(done),
         () = lease.gone() => None,
     };
-    drop(keeper);
+    drop(renewal);
     let id = lease.id();
     // A panic or a cancellation never comes here. Dropping the lease releases it then, in the background,
     // and so does a lost one: its caller has been kept long enough by a store that may not answer.

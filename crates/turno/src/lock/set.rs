@@ -103,7 +103,7 @@ impl LockSet {
             each: self.each.ask,
         };
         let answer = wait::acquire(
-            &Together {
+            &Multi {
                 turno: self.turno,
                 ask,
             },
@@ -143,12 +143,12 @@ impl LockSet {
     }
 }
 
-struct Together {
+struct Multi {
     turno: Turno,
     ask: LockAcquireAll,
 }
 
-impl wait::Attempt for Together {
+impl wait::Attempt for Multi {
     type Taken = LeaseSet;
 
     fn asker(&self) -> (&Turno, &LockAcquire) {

@@ -98,7 +98,7 @@ async fn wait_for<A: Attempt>(
 ) -> Tried<A::Taken> {
     let deadline = Instant::now() + wait;
     let (turno, ask) = what.asker();
-    let mut line = Line {
+    let mut line = Registration {
         turno,
         ask,
         order,
@@ -190,7 +190,7 @@ fn together(at: Instant) -> Instant {
 }
 
 /// A place among the waiters of one resource, given up when dropped.
-struct Line<'a> {
+struct Registration<'a> {
     turno: &'a Turno,
     ask: &'a LockAcquire,
     order: WaitOrder,
@@ -198,7 +198,7 @@ struct Line<'a> {
     place: Option<(LockLeave, Instant)>,
 }
 
-impl Line<'_> {
+impl Registration<'_> {
     /// Signs in, and again when the last time is getting old. Whoever wants several resources moves to
     /// the line of the one that is in the way.
     ///
@@ -238,7 +238,7 @@ impl Line<'_> {
     }
 }
 
-impl Drop for Line<'_> {
+impl Drop for Registration<'_> {
     fn drop(&mut self) {
         self.leave();
     }

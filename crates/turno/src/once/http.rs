@@ -57,8 +57,8 @@ pub use self::body::Carried;
 pub use self::counts::Counts;
 pub use self::layer::{OnceLayer, OnceService, Routes};
 pub use self::policy::{
-    Asked, BODY_TIMEOUT, DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES,
-    MAX_BODY_BYTES, Policy, Prober, Statuses, Switch, Unidentified, Unknown,
+    BODY_TIMEOUT, DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES, MAX_BODY_BYTES,
+    Policy, ProbeRequest, Prober, Statuses, Switch, Unidentified, Unknown,
 };
 pub use self::template::Template;
-pub use self::work::{Attempt, Fate};
+pub use self::work::{Attempt, WorkOutcome};

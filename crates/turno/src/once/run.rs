@@ -90,8 +90,8 @@ impl Once {
         T: Serialize + DeserializeOwned,
     {
         match answered(self.begin().await?)? {
-            Told::Answer(answer) => Ok(answer),
-            Told::Yours(claim) => do_it(claim, work, self.on_error).await,
+            Started::Answer(answer) => Ok(answer),
+            Started::Fresh(claim) => do_it(claim, work, self.on_error).await,
         }
     }
 
@@ -110,15 +110,15 @@ impl Once {
     {
         let begun = self.clone().unknown(AfterUnknown::Rerun).begin().await?;
         let claim = match answered(begun)? {
-            Told::Answer(answer) => return Ok(answer),
-            Told::Yours(claim) => claim,
+            Started::Answer(answer) => return Ok(answer),
+            Started::Fresh(claim) => claim,
         };
         if claim.attempt() == 1 {
             return do_it(claim, work, self.on_error).await;
         }
-        let keeper = claim.auto_extend();
+        let renewal = claim.auto_extend();
         let found = probe(&claim).await;
-        drop(keeper);
+        drop(renewal);
         match found {
             Ok(Probe::Done(answer)) => complete(claim, answer).await,
             Ok(Probe::NotDone) => do_it(claim, work, self.on_error).await,
@@ -147,16 +147,16 @@ fn vanished(claim: &Claim) -> OnceRun {
     }
 }
 
-enum Told<T> {
+enum Started<T> {
     Answer(T),
-    Yours(Claim),
+    Fresh(Claim),
 }
 
-fn answered<T: DeserializeOwned, E>(begun: Begin) -> Result<Told<T>, OnceError<E>> {
+fn answered<T: DeserializeOwned, E>(begun: Begin) -> Result<Started<T>, OnceError<E>> {
     match begun {
-        Begin::Fresh(claim) => Ok(Told::Yours(claim)),
+        Begin::Fresh(claim) => Ok(Started::Fresh(claim)),
         Begin::Replay(answer) => match answer.get()? {
-            Some(answer) => Ok(Told::Answer(answer)),
+            Some(answer) => Ok(Started::Answer(answer)),
             None => Err(OnceError::NotStored),
         },
         Begin::InFlight(run) => Err(OnceError::InFlight(run)),
@@ -171,10 +171,10 @@ async fn do_it<T: Serialize, E>(
     work: impl AsyncFnOnce(&Claim) -> Result<T, E>,
     on_error: Released,
 ) -> Result<T, OnceError<E>> {
-    let keeper = claim.auto_extend();
+    let renewal = claim.auto_extend();
     // A panic or a cancellation drops the claim, and makes the key unknown.
     let done = work(&claim).await;
-    drop(keeper);
+    drop(renewal);
     match done {
         Ok(answer) => complete(claim, answer).await,
         Err(error) => {

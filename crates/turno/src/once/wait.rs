@@ -65,9 +65,9 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
 
 /// Lets the store wait, if it supports that. Returns `None` if it does not.
 async fn begin_waiting(once: &Once, ask: &OnceBegin) -> Result<Option<Begin>> {
-    let unheard = ReleaseOnCancel(Some((once.turno.clone(), ask.clone())));
+    let undelivered = ReleaseOnCancel(Some((once.turno.clone(), ask.clone())));
     let waited = once.turno.store().once_begin_waiting(ask, once.wait).await;
-    unheard.heard();
+    undelivered.heard();
     let Some(outcome) = waited? else {
         return Ok(None);
     };

@@ -1,5 +1,13 @@
 //! The relay: publishes what was committed.
 
+mod batch;
+mod breaker;
+mod destination;
+mod leader;
+mod pipeline;
+mod rest;
+mod routes;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -9,11 +17,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::backoff::Pauses;
-use super::breaker::Breaker;
-use super::flow::{Counts, Flow};
-use super::routes::Routes;
-use super::{Outbox, lead};
+use self::breaker::Breaker;
+use self::pipeline::{Counts, Pipeline};
+use self::routes::Routes;
+use super::Outbox;
+use crate::backoff::Backoff;
 use crate::check;
 use crate::error::{Error, Result};
 use crate::shutdown;
@@ -29,7 +37,7 @@ const LEASE: Duration = Duration::from_secs(15);
 /// Default of [`Relay::backoff`].
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60 * 60));
 /// Default of [`Relay::outage_backoff`].
-const OUTAGE_BACKOFF: Pauses = Pauses {
+const OUTAGE_BACKOFF: Backoff = Backoff {
     first: Duration::from_millis(100),
     longest: Duration::from_secs(20),
 };
@@ -106,7 +114,7 @@ pub struct Relay {
     pub(super) archive: Archive,
     pub(super) lock_id: i64,
     backoff: (Duration, Duration),
-    outage_backoff: Pauses,
+    outage_backoff: Backoff,
     on_dead: OnDead,
     on_dead_of: BTreeMap<String, OnDead>,
 }
@@ -178,7 +186,7 @@ impl Relay {
     /// The pause after the first outage of the sink, which doubles with each further one until the sink answers, and the
     /// longest. Default: 100 milliseconds and 20 seconds. Both are jittered. No attempt is spent on outages.
     pub fn outage_backoff(mut self, first: Duration, longest: Duration) -> Self {
-        self.outage_backoff = Pauses { first, longest };
+        self.outage_backoff = Backoff { first, longest };
         self
     }
 
@@ -261,14 +269,14 @@ impl Relay {
         let counts = Counts::default();
         let breaker = Breaker::new(self.outage_backoff);
         let routes = Routes::new(self.outage_backoff);
-        let flow = || Flow::new(&self, &counts, &breaker, &routes);
+        let pipeline = || Pipeline::new(&self, &counts, &breaker, &routes);
         let stop = CancellationToken::new();
         let publish = async {
             match self.mode {
                 Mode::Parallel | Mode::Ordered => {
-                    flow().run(&stop).await;
+                    pipeline().run(&stop).await;
                 }
-                Mode::Single => self.alone(flow, &stop).await,
+                Mode::Single => self.alone(pipeline, &stop).await,
             }
         };
         shutdown::cancel_when(shutdown, &stop, publish).await;
@@ -278,13 +286,13 @@ impl Relay {
 
     /// Publishes whenever it is the only relay, which it wants to be only while there is something to publish: the session
     /// that makes it so is asked all the time whether it is alive.
-    async fn alone<'a>(&self, new_flow: impl Fn() -> Flow<'a>, stop: &CancellationToken) {
-        while let Some(alone) = lead::alone(self, stop).await {
+    async fn alone<'a>(&self, new_flow: impl Fn() -> Pipeline<'a>, stop: &CancellationToken) {
+        while let Some(alone) = leader::alone(self, stop).await {
             tracing::info!(relay = self.name, "the only relay now");
-            let flow = new_flow();
+            let pipeline = new_flow();
             let work = async {
                 self.recover(stop).await;
-                flow.run(stop).await
+                pipeline.run(stop).await
             };
             let rest = tokio::select! {
                 rest = work => rest,

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 
 use self::message::Message;
 use self::verdict::Answer;
-use super::{Fate, Outage, Outgoing, Sink, tls};
+use super::{Outage, Outgoing, PublishResult, Sink, tls};
 use crate::error::{Error, Result};
 
 /// Default timeout of a request to the server.
@@ -196,10 +196,10 @@ impl Sink for Nats {
         )))
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         let context = match self.context().await {
             Ok(context) => context,
-            Err(outage) => return vec![Fate::Unsent(outage); events.len()],
+            Err(outage) => return vec![PublishResult::Unsent(outage); events.len()],
         };
         let mut answers: Vec<Answer> = Vec::with_capacity(events.len());
         let mut waiting = Vec::with_capacity(events.len());

@@ -19,7 +19,7 @@ use tokio::sync::Mutex;
 use self::batch::{Batch, End};
 use self::patience::Patience;
 use self::pool::{Lent, Pool};
-use super::{Fate, Outage, Outgoing, Sink};
+use super::{Outage, Outgoing, PublishResult, Sink};
 use crate::amqp::link::Dial;
 use crate::amqp::{Address, fault};
 use crate::error::Result;
@@ -205,8 +205,8 @@ impl Sink for RabbitMq {
         Ok(())
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
-        let none = |outage: Outage| vec![Fate::Unsent(outage); events.len()];
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
+        let none = |outage: Outage| vec![PublishResult::Unsent(outage); events.len()];
         let pool = match self.pool().await {
             Ok(pool) => pool,
             Err(outage) => return none(outage),

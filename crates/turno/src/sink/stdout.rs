@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::{Fate, Outage, Outgoing, Sink};
+use super::{Outage, Outgoing, PublishResult, Sink};
 
 /// Writes one line of JSON for each event, and flushes after each batch.
 ///
@@ -95,12 +95,13 @@ impl Sink for Stdout {
         }
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         if let Err(outage) = self.ready().await {
-            return vec![Fate::Unsent(outage); events.len()];
+            return vec![PublishResult::Unsent(outage); events.len()];
         }
         let mut text = Vec::new();
-        let mut fates: Vec<Fate> = events.iter().map(|event| line(event, &mut text)).collect();
+        let mut fates: Vec<PublishResult> =
+            events.iter().map(|event| line(event, &mut text)).collect();
         let out = self.out.clone();
         // A slow reader blocks the writer, but must not block the runtime.
         let written = tokio::task::spawn_blocking(move || {
@@ -117,9 +118,9 @@ impl Sink for Stdout {
             Ok(Err(error)) => Outage::new(format!("{} cannot be written: {error}", self.name)),
             Err(_) => Outage::new(format!("{} was not written: the program ends", self.name)),
         };
-        for fate in &mut fates {
-            if *fate == Fate::Sent {
-                *fate = Fate::Doubtful(outage.clone());
+        for result in &mut fates {
+            if *result == PublishResult::Sent {
+                *result = PublishResult::Doubtful(outage.clone());
             }
         }
         fates
@@ -128,7 +129,7 @@ impl Sink for Stdout {
 
 /// An event as it is written.
 #[derive(Serialize)]
-struct Line<'a> {
+struct OutputLine<'a> {
     id: Uuid,
     r#type: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,7 +148,7 @@ struct Line<'a> {
 }
 
 /// Appends the event's line to `text`, unless its payload is not JSON.
-fn line(event: &Outgoing, text: &mut Vec<u8>) -> Fate {
+fn line(event: &Outgoing, text: &mut Vec<u8>) -> PublishResult {
     // Between the tokens of JSON text, a line break is white space. It would end the line, so it is replaced.
     let broken = event.payload.contains(['\n', '\r']);
     let joined = broken.then(|| event.payload.replace(['\n', '\r'], " "));
@@ -156,7 +157,7 @@ fn line(event: &Outgoing, text: &mut Vec<u8>) -> Fate {
     let added = serde_json::from_str(payload).and_then(|payload| {
         serde_json::to_writer(
             &mut *text,
-            &Line {
+            &OutputLine {
                 id: event.id,
                 r#type: &event.kind,
                 key: &event.key,
@@ -173,11 +174,11 @@ fn line(event: &Outgoing, text: &mut Vec<u8>) -> Fate {
     match added {
         Ok(()) => {
             text.push(b'\n');
-            Fate::Sent
+            PublishResult::Sent
         }
         Err(error) => {
             text.truncate(before);
-            Fate::Refused(format!("its payload is no JSON: {error}"))
+            PublishResult::Refused(format!("its payload is no JSON: {error}"))
         }
     }
 }

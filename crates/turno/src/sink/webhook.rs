@@ -18,7 +18,7 @@ use reqwest::{Client, Url};
 use self::envelope::Envelope;
 use self::guard::Reach;
 use self::signature::Signer;
-use super::{Fate, Outage, Outgoing, Sink};
+use super::{Outage, Outgoing, PublishResult, Sink};
 use crate::clock;
 use crate::error::{Error, Result};
 
@@ -171,21 +171,21 @@ impl Webhook {
     }
 
     /// Sends one event as one request.
-    async fn post(&self, client: &Client, event: &Outgoing) -> Fate {
+    async fn post(&self, client: &Client, event: &Outgoing) -> PublishResult {
         let envelope = match Envelope::new(self, event) {
             Ok(envelope) => envelope,
-            Err(reason) => return Fate::Refused(reason),
+            Err(reason) => return PublishResult::Refused(reason),
         };
         let headers = match envelope.headers(&self.signer, clock::machine()) {
             Ok(headers) => headers,
-            Err(reason) => return Fate::Refused(reason),
+            Err(reason) => return PublishResult::Refused(reason),
         };
         let request = client
             .post(self.url.clone())
             .headers(headers)
             .body(envelope.into_body());
         match request.send().await {
-            Ok(response) => answer::fate(self, response).await,
+            Ok(response) => answer::result(self, response).await,
             Err(error) => answer::no_answer(self, &error),
         }
     }
@@ -216,13 +216,13 @@ impl Sink for Webhook {
         }
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         let client = match self.client().and_then(|client| {
             guard::check_literal(&self.url, self.reach).map_err(|why| self.outage(&why))?;
             Ok(client)
         }) {
             Ok(client) => client,
-            Err(outage) => return vec![Fate::Unsent(outage); events.len()],
+            Err(outage) => return vec![PublishResult::Unsent(outage); events.len()],
         };
         // After the first outage, no more events are posted: all of them would run into the timeout.
         let down = Mutex::new(None::<Outage>);
@@ -232,15 +232,16 @@ impl Sink for Webhook {
             async move {
                 let mut done = Vec::with_capacity(lane.len());
                 for place in lane {
-                    let fate = match known() {
-                        Some(outage) => Fate::Unsent(outage),
+                    let result = match known() {
+                        Some(outage) => PublishResult::Unsent(outage),
                         None => self.post(client, &events[place]).await,
                     };
-                    if let Fate::Unsent(outage) | Fate::Doubtful(outage) = &fate {
+                    if let PublishResult::Unsent(outage) | PublishResult::Doubtful(outage) = &result
+                    {
                         let mut down = down.lock().unwrap_or_else(PoisonError::into_inner);
                         down.get_or_insert_with(|| outage.clone());
                     }
-                    done.push((place, fate));
+                    done.push((place, result));
                 }
                 done
             }
@@ -250,13 +251,13 @@ impl Sink for Webhook {
             .buffer_unordered(self.concurrency);
         let mut fates = vec![None; events.len()];
         while let Some(done) = under_way.next().await {
-            for (place, fate) in done {
-                fates[place] = Some(fate);
+            for (place, result) in done {
+                fates[place] = Some(result);
             }
         }
         let fates = fates.into_iter();
         fates
-            .map(|fate| fate.expect("every event is in one lane"))
+            .map(|result| result.expect("every event is in one lane"))
             .collect()
     }
 }

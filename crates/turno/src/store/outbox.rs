@@ -32,7 +32,7 @@ pub trait OutboxStore {
     async fn outbox_recover(&self) -> Result<u64>;
 
     /// Tries to become the leader, by a lock that ends with the session. The caller leads until it drops the result.
-    async fn outbox_lead(&self, ask: &OutboxLead) -> Result<Lead>;
+    async fn outbox_lead(&self, ask: &OutboxLead) -> Result<Leadership>;
 
     /// Returns the number of events per state.
     async fn outbox_stats(&self) -> Result<OutboxStats>;
@@ -52,7 +52,7 @@ pub trait OutboxStore {
 
 /// Outcome of [`OutboxStore::outbox_lead`].
 #[derive(Debug)]
-pub enum Lead {
+pub enum Leadership {
     /// The caller leads until it drops this or the session ends.
     Alone(Box<dyn Leading>),
     /// Another relay leads; its name.

@@ -1,14 +1,14 @@
 //! PostgreSQL: the rules are functions in schema `turno`, and this module calls them.
 //!
 //! A verb is one statement, so every verb is one round trip and one transaction, and works behind a
-//! transaction pooler. Calls that arrive together share one (`gather.rs`).
+//! transaction pooler. Calls that arrive together share one (`batching`).
 
 #[macro_use]
 pub(crate) mod queries;
 
 mod access;
 mod adopt;
-mod batch;
+mod batching;
 mod calls;
 mod cancel;
 mod connect;
@@ -19,8 +19,6 @@ mod drift;
 mod encryption;
 mod error;
 mod exposed;
-mod gather;
-mod gathered;
 mod greeting;
 mod inbox;
 mod interval;
@@ -28,12 +26,10 @@ mod json;
 mod lead;
 mod listen;
 mod lock_queues;
-mod marks;
 mod migrate;
 mod once;
 mod outbox;
 mod overlap;
-mod pushes;
 mod refusal;
 mod rights;
 mod rows;
@@ -52,15 +48,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::adopt::AdoptedCalls;
-use self::batch::{Acquires, Releases, Renewals, SignIns};
+use self::batching::{
+    Acquires, Answer, Batcher, Claims, Completions, Pushes, Releases, Renewals, SignIns, Turns,
+    locks,
+};
 use self::calls::{Argument, Calls};
 pub(crate) use self::conninfo::is_connection_string;
 pub use self::conninfo::{Environment, Target};
 pub(crate) use self::error::classify;
 #[cfg(feature = "sqlx-postgres")]
 pub(crate) use self::error::classify_code;
-use self::gather::{Answer, Gather};
-use self::gathered::{Claims, Completions, Turns};
 #[cfg(feature = "sqlx-postgres")]
 pub(crate) use self::inbox::in_order;
 pub(crate) use self::inbox::{INBOX_COMPLETE_IN, INBOX_PUSH_IN, PushColumns, pushed, settled};
@@ -70,7 +67,6 @@ pub use self::migrate::{script, script_with, script_with_settings};
 use self::once::{Begins, OnceCompletions};
 pub(crate) use self::once::{ONCE_COMPLETE_IN, ttl_text};
 pub(crate) use self::outbox::{EmitColumns, OUTBOX_EMIT, SEEN, emitted};
-use self::pushes::Pushes;
 pub use self::supabase::script_for_supabase;
 pub use self::tls::{Tls, TlsStream};
 use super::*;
@@ -84,18 +80,18 @@ pub(crate) const LOCK_GUARD: &str = query!(lock_guard);
 /// A PostgreSQL database.
 pub struct PostgresStore {
     calls: Calls,
-    acquires: Gather<Acquires>,
-    releases: Gather<Releases>,
-    renewals: Gather<Renewals>,
-    sign_ins: Gather<SignIns>,
-    pushes: Gather<Pushes>,
+    acquires: Batcher<Acquires>,
+    releases: Batcher<Releases>,
+    renewals: Batcher<Renewals>,
+    sign_ins: Batcher<SignIns>,
+    pushes: Batcher<Pushes>,
     /// Apart: a key may be waited for, if only a little.
-    keyed_pushes: Gather<Pushes>,
-    claims: Gather<Claims>,
-    completions: Gather<Completions>,
-    turns: Gather<Turns>,
-    once_begins: Gather<Begins>,
-    once_completions: Gather<OnceCompletions>,
+    keyed_pushes: Batcher<Pushes>,
+    claims: Batcher<Claims>,
+    completions: Batcher<Completions>,
+    turns: Batcher<Turns>,
+    once_begins: Batcher<Begins>,
+    once_completions: Batcher<OnceCompletions>,
     adopted: AdoptedCalls,
     wakers: Arc<Wakers>,
     stop: CancellationToken,
@@ -148,7 +144,7 @@ impl PostgresStore {
     }
 
     fn on(pool: connect::Pool, route: Arc<connect::Route>, settings: &Settings) -> Self {
-        let gather = settings.gather;
+        let batching = settings.batching;
         let calls = Calls {
             pool,
             route,
@@ -157,17 +153,17 @@ impl PostgresStore {
             max_claim_bytes: i32::try_from(settings.max_claim_bytes).unwrap_or(i32::MAX),
         };
         let store = PostgresStore {
-            acquires: Gather::new(Acquires(calls.clone()), gather),
-            releases: Gather::new(Releases(calls.clone()), gather),
-            renewals: Gather::new(Renewals(calls.clone()), gather),
-            sign_ins: Gather::new(SignIns(calls.clone()), gather),
-            pushes: Gather::new(Pushes(calls.clone()), gather),
-            keyed_pushes: Gather::new(Pushes(calls.clone()), gather),
-            claims: Gather::new(Claims(calls.clone()), gather),
-            completions: Gather::new(Completions(calls.clone()), gather),
-            turns: Gather::new(Turns(calls.clone()), gather),
-            once_begins: Gather::new(Begins(calls.clone()), gather),
-            once_completions: Gather::new(OnceCompletions(calls.clone()), gather),
+            acquires: Batcher::new(Acquires(calls.clone()), batching),
+            releases: Batcher::new(Releases(calls.clone()), batching),
+            renewals: Batcher::new(Renewals(calls.clone()), batching),
+            sign_ins: Batcher::new(SignIns(calls.clone()), batching),
+            pushes: Batcher::new(Pushes(calls.clone()), batching),
+            keyed_pushes: Batcher::new(Pushes(calls.clone()), batching),
+            claims: Batcher::new(Claims(calls.clone()), batching),
+            completions: Batcher::new(Completions(calls.clone()), batching),
+            turns: Batcher::new(Turns(calls.clone()), batching),
+            once_begins: Batcher::new(Begins(calls.clone()), batching),
+            once_completions: Batcher::new(OnceCompletions(calls.clone()), batching),
             calls,
             adopted: AdoptedCalls::default(),
             wakers: Arc::new(Wakers::default()),
@@ -254,8 +250,8 @@ impl Store for PostgresStore {
     }
 
     async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome> {
-        let lock = batch::acquire_lock(&ask.resource);
-        let answer = match batch::is_plain(ask) {
+        let lock = locks::acquire_lock(&ask.resource);
+        let answer = match locks::is_plain(ask) {
             true => {
                 let ask = self.acquires.ask_unless_blocked(&self.calls, &lock, ask);
                 ask.await
@@ -300,7 +296,7 @@ impl Store for PostgresStore {
     }
 
     async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {
-        let lock = batch::lease_lock(&ask.resource);
+        let lock = locks::lease_lock(&ask.resource);
         let renewals = &self.renewals;
         let answer = renewals.ask_unless_blocked(&self.calls, &lock, ask).await;
         match answer.given(&lock) {
@@ -310,7 +306,7 @@ impl Store for PostgresStore {
     }
 
     async fn lock_release(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
-        let lock = batch::lease_lock(&ask.resource);
+        let lock = locks::lease_lock(&ask.resource);
         let releases = &self.releases;
         let answer = releases.ask_unless_blocked(&self.calls, &lock, ask).await;
         match answer.given(&lock) {
@@ -337,7 +333,7 @@ impl Store for PostgresStore {
     }
 
     async fn lock_wait(&self, ask: &LockWait) -> Result<WaitOutcome> {
-        let lock = batch::acquire_lock(&ask.resource);
+        let lock = locks::acquire_lock(&ask.resource);
         let sign_ins = &self.sign_ins;
         let answer = sign_ins.ask_unless_blocked(&self.calls, &lock, ask).await;
         match answer.given(&lock) {

@@ -18,6 +18,7 @@ mod lock;
 mod migrate;
 pub(crate) mod once;
 mod open;
+pub(crate) mod outbox;
 mod rows;
 #[cfg(test)]
 mod rule_tests;
@@ -37,7 +38,7 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use self::error::classify;
 pub use self::migrate::script;
-use self::open::Place;
+use self::open::Location;
 use self::writer::Writer;
 use super::*;
 use crate::clock;
@@ -47,7 +48,7 @@ pub(crate) const LOCK_GUARD: &str = query!(lock_guard);
 
 /// An SQLite database.
 pub struct SqliteStore {
-    place: Place,
+    place: Location,
     writer: Writer,
     /// The most bytes that the payloads of one claim have.
     max_claim_bytes: usize,
@@ -80,7 +81,7 @@ impl SqliteStore {
     /// # Errors
     /// If `path` names no file.
     pub fn exists(path: &str) -> Result<bool> {
-        Ok(Place::parse(path)?.exists())
+        Ok(Location::parse(path)?.exists())
     }
 
     /// The error for a file in which there is no store, where none may be created; `None` if there is one.
@@ -101,13 +102,13 @@ impl SqliteStore {
     /// # Errors
     /// As [`SqliteStore::open`].
     pub async fn open_with(path: &str, settings: &Settings) -> Result<Self> {
-        let place = Place::parse(path)?;
+        let place = Location::parse(path)?;
         let connection = {
             let place = place.clone();
             blocking(move || place.connect()).await?
         };
         let store = SqliteStore {
-            writer: Writer::spawn(connection, settings.gather)?,
+            writer: Writer::spawn(connection, settings.batching)?,
             max_claim_bytes: settings.max_claim_bytes,
             place,
             readers: Arc::default(),
@@ -115,7 +116,7 @@ impl SqliteStore {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        if let Place::File(file) = &store.place {
+        if let Location::File(file) = &store.place {
             store.tasks.spawn(watch::run(
                 file.clone(),
                 store.wakers.clone(),
@@ -131,8 +132,8 @@ impl SqliteStore {
     /// The database's file; `None` if it is in memory.
     pub fn file(&self) -> Option<&PathBuf> {
         match &self.place {
-            Place::File(file) => Some(file),
-            Place::Memory => None,
+            Location::File(file) => Some(file),
+            Location::Memory => None,
         }
     }
 
@@ -141,7 +142,7 @@ impl SqliteStore {
         &self,
         read: impl Fn(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        if matches!(self.place, Place::Memory) {
+        if matches!(self.place, Location::Memory) {
             return self.writer.write(read).await;
         }
         let (place, readers) = (self.place.clone(), self.readers.clone());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use turno::Turno;
 use turno::store::postgres::{PostgresStore, Target};
-use turno::store::{Lead, OutboxLead, OutboxStore as _, Severity, Store as _};
+use turno::store::{Leadership, OutboxLead, OutboxStore as _, Severity, Store as _};
 use turno_testkit::{PgBouncer, PoolMode, PostgresServer, eventually_async};
 
 use crate::fixture::TlsFixture;
@@ -74,7 +74,7 @@ async fn a_relay_leads_over_an_encrypted_session() {
         lock_id: 42,
         relay: "first".to_owned(),
     };
-    let Lead::Alone(session) = store.outbox_lead(&ask).await.unwrap() else {
+    let Leadership::Alone(session) = store.outbox_lead(&ask).await.unwrap() else {
         panic!("it is the only one");
     };
     let (client, connection) = Target::parse(&url).unwrap().connect().await.unwrap();
@@ -88,7 +88,7 @@ async fn a_relay_leads_over_an_encrypted_session() {
     assert!(client.query_one(sql, &[]).await.unwrap().get::<_, bool>(0));
     assert!(matches!(
         store.outbox_lead(&ask).await.unwrap(),
-        Lead::Busy(_)
+        Leadership::Busy(_)
     ));
     drop(session);
 }

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use axum::Extension;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use turno::once::http::{Asked, Attempt, Fate, Policy, Prober, StoredResponse, Unknown};
+use turno::once::http::{
+    Attempt, Policy, ProbeRequest, Prober, StoredResponse, Unknown, WorkOutcome,
+};
 use turno::once::{OnceState, Probe};
 
 use crate::kit::{Site, paying, problem};
@@ -28,7 +30,7 @@ async fn vanished(url: &str, unknown: Unknown) -> Site {
         let attempt = request.extensions().get::<Attempt>().unwrap().number();
         let answer = format!("run {run}, attempt {attempt}");
         match run {
-            1 => Err((StatusCode::BAD_GATEWAY, Extension(Fate::Unknown))),
+            1 => Err((StatusCode::BAD_GATEWAY, Extension(WorkOutcome::Unknown))),
             _ => Ok(answer),
         }
     })
@@ -74,7 +76,7 @@ struct Always {
 
 #[async_trait]
 impl Prober for Always {
-    async fn probe(&self, asked: &Asked<'_>) -> Probe<StoredResponse> {
+    async fn probe(&self, asked: &ProbeRequest<'_>) -> Probe<StoredResponse> {
         assert_eq!(asked.body, r#"{"amount": 100}"#);
         assert_eq!(asked.head.uri.path(), "/pagos");
         assert!(asked.key.starts_with("pagos:"), "{}", asked.key);

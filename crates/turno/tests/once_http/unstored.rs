@@ -5,7 +5,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use turno::once::Released;
-use turno::once::http::{Fate, Policy, Statuses};
+use turno::once::http::{Policy, Statuses, WorkOutcome};
 
 use crate::kit::{Site, paying, problem};
 
@@ -69,7 +69,7 @@ async fn a_policy_says_which_statuses_are_answers() {
 #[tokio::test]
 async fn a_service_says_that_nothing_was_done() {
     let site = Site::new(Policy::new("pagos"), async |run, _: Request| {
-        (Extension(Fate::Undone), format!("run {run}"))
+        (Extension(WorkOutcome::Undone), format!("run {run}"))
     })
     .await;
     site.send(paying("77")).await.assert_fresh("run 1");
@@ -79,7 +79,11 @@ async fn a_service_says_that_nothing_was_done() {
 #[tokio::test]
 async fn a_service_says_that_something_may_have_been_done() {
     let site = Site::new(Policy::new("pagos"), async |_, _: Request| {
-        (StatusCode::BAD_GATEWAY, Extension(Fate::Unknown), "cut off")
+        (
+            StatusCode::BAD_GATEWAY,
+            Extension(WorkOutcome::Unknown),
+            "cut off",
+        )
     })
     .await;
     let response = site.send(paying("77")).await;

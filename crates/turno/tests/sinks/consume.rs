@@ -7,7 +7,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use turno::consume::{Delivered, RabbitConsumer};
-use turno::sink::{Fate, Outgoing, RabbitMq, Sink};
+use turno::sink::{Outgoing, PublishResult, RabbitMq, Sink};
 use turno_testkit::{TcpProxy, eventually_async, server};
 
 use crate::amqp::{Desk, shared, text};
@@ -17,7 +17,7 @@ async fn publish(url: &str, exchange: &str, events: &[Outgoing]) {
     let sink = RabbitMq::new(url).unwrap().exchange(exchange);
     let results = sink.publish(events).await;
     assert!(
-        results.iter().all(|result| *result == Fate::Sent),
+        results.iter().all(|result| *result == PublishResult::Sent),
         "{results:?}"
     );
     sink.close().await;
@@ -56,7 +56,7 @@ async fn events_come_in_order_with_all_that_belongs_to_them() {
     };
     eventually_async(LONG, "the queue to be bound", async || {
         sink.ready().await.ok()?;
-        (sink.publish(std::slice::from_ref(&first)).await == [Fate::Sent]).then_some(())
+        (sink.publish(std::slice::from_ref(&first)).await == [PublishResult::Sent]).then_some(())
     })
     .await;
     let got = next(&mut received).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use turno::sink::{Fate, RabbitMq, Sink, SinkOptions, from_url};
+use turno::sink::{PublishResult, RabbitMq, Sink, SinkOptions, from_url};
 use turno_testkit::TcpProxy;
 
 use crate::amqp::shared;
@@ -14,7 +14,10 @@ const PASSWORD: &str = "s3cret-p4ssword";
 async fn shown(sink: &dyn Sink) -> String {
     let said = sink.ready().await.unwrap_err().to_string();
     let results = sink.publish(&[event("ThingEvent")]).await;
-    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
+    assert!(
+        matches!(results[..], [PublishResult::Unsent(_)]),
+        "{results:?}"
+    );
     let result = outage(&results[0]).unwrap();
     format!("{said} {result} {sink:?} {}", sink.name())
 }

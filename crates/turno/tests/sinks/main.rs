@@ -15,7 +15,7 @@ mod webhook_answers;
 
 use std::time::Duration;
 
-use turno::sink::{Fate, Outgoing};
+use turno::sink::{Outgoing, PublishResult};
 use uuid::Uuid;
 
 /// Longer than anything takes that is not stuck, on a busy machine.
@@ -44,9 +44,9 @@ fn unique(name: &str) -> String {
 }
 
 /// Returns the reason of an outage, in whichever variant.
-fn outage(result: &Fate) -> Option<String> {
+fn outage(result: &PublishResult) -> Option<String> {
     match result {
-        Fate::Unsent(outage) | Fate::Doubtful(outage) => Some(outage.to_string()),
+        PublishResult::Unsent(outage) | PublishResult::Doubtful(outage) => Some(outage.to_string()),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_nats::jetstream::{self, stream};
-use turno::sink::{Fate, Nats, Outgoing, Sink, SinkOptions, from_url};
+use turno::sink::{Nats, Outgoing, PublishResult, Sink, SinkOptions, from_url};
 use turno_testkit::{TcpProxy, eventually_async, server};
 
 use crate::{LONG, event, outage, unique};
@@ -54,7 +54,7 @@ async fn a_message_has_all_headers_and_comes_once() {
     for _ in 0..3 {
         assert_eq!(
             sink.publish(std::slice::from_ref(&full)).await,
-            [Fate::Sent]
+            [PublishResult::Sent]
         );
     }
     assert_eq!(count(&mut stream).await, 1);
@@ -97,8 +97,8 @@ async fn exactly_what_no_stream_takes_is_refused() {
     let refused = format!("no stream takes subject {prefix}.lost.thing");
     for (event, result) in events.iter().zip(&results) {
         match event.kind.as_str() {
-            "WantedThingEvent" => assert_eq!(*result, Fate::Sent),
-            _ => assert_eq!(*result, Fate::Refused(refused.clone())),
+            "WantedThingEvent" => assert_eq!(*result, PublishResult::Sent),
+            _ => assert_eq!(*result, PublishResult::Refused(refused.clone())),
         }
     }
     assert_eq!(count(&mut stream).await, 1_000);
@@ -131,16 +131,16 @@ async fn what_nats_will_not_have_is_refused_alone() {
     ];
     let results = sink.publish(&events).await;
     let why = |place: usize| match &results[place] {
-        Fate::Refused(why) => why.clone(),
+        PublishResult::Refused(why) => why.clone(),
         other => panic!("{place}: {other:?}"),
     };
-    assert_eq!(results[0], Fate::Sent);
+    assert_eq!(results[0], PublishResult::Sent);
     assert!(why(1).contains("limit"), "{}", why(1));
     assert!(why(2).contains("Nats-Rollup"));
     assert!(why(3).contains("no subject"));
-    assert_eq!(results[4], Fate::Sent);
+    assert_eq!(results[4], PublishResult::Sent);
     // The stream is full, so the event is not the cause.
-    let Fate::Busy(full) = &results[5] else {
+    let PublishResult::Busy(full) = &results[5] else {
         panic!("{:?}", results[5]);
     };
     assert!(full.to_string().contains("maximum messages"), "{full}");
@@ -174,7 +174,7 @@ async fn a_server_that_dies_is_an_outage_and_nothing_is_lost() {
         stopper.take().map(|stopper| stopper.send(()));
         for (event, result) in events.into_iter().zip(results) {
             match result {
-                Fate::Sent => sent += 1,
+                PublishResult::Sent => sent += 1,
                 result => {
                     assert!(outage(&result).is_some(), "{result:?}");
                     again.push(event);
@@ -185,7 +185,10 @@ async fn a_server_that_dies_is_an_outage_and_nothing_is_lost() {
     killer.await.unwrap();
     sink.ready().await.unwrap_err();
     let results = sink.publish(&again[..1]).await;
-    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
+    assert!(
+        matches!(results[..], [PublishResult::Unsent(_)]),
+        "{results:?}"
+    );
 
     let restarted = server.clone();
     let restart = tokio::task::spawn_blocking(move || restarted.restart());
@@ -194,8 +197,8 @@ async fn a_server_that_dies_is_an_outage_and_nothing_is_lost() {
         sink.ready().await.ok()?;
         let results = sink.publish(&again).await;
         let mut results = results.into_iter();
-        again.retain(|_| match results.next().expect("a fate") {
-            Fate::Sent => {
+        again.retain(|_| match results.next().expect("a result") {
+            PublishResult::Sent => {
                 sent += 1;
                 false
             }
@@ -230,7 +233,7 @@ async fn a_server_that_falls_silent_is_given_up_after_a_while() {
     assert!(
         results
             .iter()
-            .all(|result| matches!(result, Fate::Doubtful(_))),
+            .all(|result| matches!(result, PublishResult::Doubtful(_))),
         "{results:?}"
     );
     sink.ready().await.unwrap_err();
@@ -238,7 +241,7 @@ async fn a_server_that_falls_silent_is_given_up_after_a_while() {
     eventually_ready(&sink).await;
     let results = sink.publish(&events).await;
     assert!(
-        results.iter().all(|result| *result == Fate::Sent),
+        results.iter().all(|result| *result == PublishResult::Sent),
         "{results:?}"
     );
 }
@@ -274,7 +277,10 @@ async fn check_silence(port: u16, said: &str) {
     let sink = from_url(&url, &SinkOptions::default()).unwrap();
     let ready = sink.ready().await.unwrap_err().to_string();
     let results = sink.publish(&[event("ThingEvent")]).await;
-    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
+    assert!(
+        matches!(results[..], [PublishResult::Unsent(_)]),
+        "{results:?}"
+    );
     let outage_text = outage(&results[0]).unwrap();
     let shown = format!("{ready} {outage_text} {sink:?} {}", sink.name());
     assert!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lapin::types::AMQPValue;
-use turno::sink::{Fate, Outgoing, RabbitMq, Sink};
+use turno::sink::{Outgoing, PublishResult, RabbitMq, Sink};
 
 use crate::amqp::{Desk, MAX_MESSAGE, message_id, shared, text};
 use crate::{event, outage, unique};
@@ -30,14 +30,14 @@ fn mixed(count: usize) -> Vec<Outgoing> {
     .collect()
 }
 
-fn check_mixed(events: &[Outgoing], results: &[Fate], exchange: &str) {
+fn check_mixed(events: &[Outgoing], results: &[PublishResult], exchange: &str) {
     assert_eq!(results.len(), events.len());
     let refused =
         format!("unroutable: no queue is bound to exchange {exchange} for routing key lost.thing");
     for (event, result) in events.iter().zip(results) {
         match event.kind.as_str() {
-            "WantedThingEvent" => assert_eq!(*result, Fate::Sent),
-            _ => assert_eq!(*result, Fate::Refused(refused.clone())),
+            "WantedThingEvent" => assert_eq!(*result, PublishResult::Sent),
+            _ => assert_eq!(*result, PublishResult::Refused(refused.clone())),
         }
     }
 }
@@ -62,7 +62,7 @@ async fn exactly_what_no_queue_takes_is_refused() {
     assert_eq!(
         results
             .iter()
-            .filter(|result| **result != Fate::Sent)
+            .filter(|result| **result != PublishResult::Sent)
             .count(),
         2_500
     );
@@ -116,7 +116,7 @@ async fn a_message_has_all_properties_and_headers() {
     };
     let bare = event("TicketStatusChangedEvent");
     let results = sink.publish(&[full.clone(), bare.clone()]).await;
-    assert_eq!(results, [Fate::Sent, Fate::Sent]);
+    assert_eq!(results, [PublishResult::Sent, PublishResult::Sent]);
 
     let message = desk.take().await.unwrap();
     let properties = &message.properties;
@@ -166,7 +166,7 @@ async fn one_that_is_too_large_makes_its_batch_suspect_and_no_other() {
     events[7].payload = format!("\"{}\"", "x".repeat(MAX_MESSAGE));
 
     let results = sink.publish(&events).await;
-    let Fate::Suspect(reason) = &results[7] else {
+    let PublishResult::Suspect(reason) = &results[7] else {
         panic!("{:?}", results[7]);
     };
     assert!(
@@ -175,7 +175,7 @@ async fn one_that_is_too_large_makes_its_batch_suspect_and_no_other() {
     );
     for result in &results {
         assert!(
-            matches!(result, Fate::Sent | Fate::Suspect(_)),
+            matches!(result, PublishResult::Sent | PublishResult::Suspect(_)),
             "{result:?}"
         );
     }
@@ -183,8 +183,11 @@ async fn one_that_is_too_large_makes_its_batch_suspect_and_no_other() {
     for (place, event) in events.iter().enumerate() {
         let results = sink.publish(std::slice::from_ref(event)).await;
         match place {
-            7 => assert!(matches!(results[..], [Fate::Suspect(_)]), "{results:?}"),
-            _ => assert_eq!(results, [Fate::Sent]),
+            7 => assert!(
+                matches!(results[..], [PublishResult::Suspect(_)]),
+                "{results:?}"
+            ),
+            _ => assert_eq!(results, [PublishResult::Sent]),
         }
     }
     let arrived: std::collections::BTreeSet<_> = desk.drain().await.into_iter().collect();
@@ -213,15 +216,15 @@ async fn what_amqp_has_no_words_for_is_refused_alone() {
         },
     ];
     let results = sink.publish(&events).await;
-    let why = |result: &Fate| match result {
-        Fate::Refused(why) => why.clone(),
+    let why = |result: &PublishResult| match result {
+        PublishResult::Refused(why) => why.clone(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(results[0], Fate::Sent);
+    assert_eq!(results[0], PublishResult::Sent);
     assert!(why(&results[1]).contains("routing key"));
     assert!(why(&results[2]).contains("name of one of its headers"));
     assert!(why(&results[3]).contains("200"));
-    assert_eq!(results[4], Fate::Sent);
+    assert_eq!(results[4], PublishResult::Sent);
     assert_eq!(desk.drain().await.len(), 2);
 }
 
@@ -231,7 +234,10 @@ async fn an_exchange_that_has_gone_is_an_outage_and_is_made_again() {
     let sink = RabbitMq::new(&shared().url())
         .unwrap()
         .exchange(&desk.exchange);
-    assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
+    assert_eq!(
+        sink.publish(&[event("ThingEvent")]).await,
+        [PublishResult::Sent]
+    );
     let gone = desk
         .channel
         .exchange_delete(desk.exchange.as_str().into(), Default::default());
@@ -245,7 +251,10 @@ async fn an_exchange_that_has_gone_is_an_outage_and_is_made_again() {
     }
     sink.ready().await.unwrap();
     let results = sink.publish(&[event("ThingEvent")]).await;
-    assert!(matches!(results[..], [Fate::Refused(_)]), "{results:?}");
+    assert!(
+        matches!(results[..], [PublishResult::Refused(_)]),
+        "{results:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

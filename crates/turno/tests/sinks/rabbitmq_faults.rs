@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lapin::types::FieldTable;
 use tokio::sync::mpsc;
-use turno::sink::{Fate, Outgoing, RabbitMq, Sink};
+use turno::sink::{Outgoing, PublishResult, RabbitMq, Sink};
 use turno_testkit::{TcpProxy, eventually_async, server};
 
 use crate::amqp::{Desk, shared, text};
@@ -56,23 +56,28 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
         let results = sink.publish(&events).await;
         for (event, result) in events.into_iter().zip(results) {
             match result {
-                Fate::Sent => {
+                PublishResult::Sent => {
                     assert_eq!(event.kind, "WantedThingEvent", "no queue took it");
                     sent.insert(event.id.to_string());
                 }
-                Fate::Refused(why) => {
+                PublishResult::Refused(why) => {
                     assert_eq!(event.kind, "LostThingEvent");
                     assert!(why.starts_with("unroutable"), "{why}");
                 }
-                Fate::Unsent(_) | Fate::Doubtful(_) | Fate::Busy(_) => again.push(event),
-                Fate::Suspect(why) => panic!("no event is to blame: {why}"),
+                PublishResult::Unsent(_) | PublishResult::Doubtful(_) | PublishResult::Busy(_) => {
+                    again.push(event)
+                }
+                PublishResult::Suspect(why) => panic!("no event is to blame: {why}"),
             }
         }
     }
     killer.await.unwrap();
     assert!(!sent.is_empty());
     let results = sink.publish(&again[..1]).await;
-    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
+    assert!(
+        matches!(results[..], [PublishResult::Unsent(_)]),
+        "{results:?}"
+    );
     sink.ready().await.unwrap_err();
 
     on_server(&broker, |broker| broker.restart()).await;
@@ -80,18 +85,18 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
     eventually_async(LONG, "everything to be published", async || {
         let results = sink.publish(&again).await;
         let mut results = results.into_iter();
-        again.retain(|event| match results.next().expect("a fate") {
-            Fate::Sent => {
+        again.retain(|event| match results.next().expect("a result") {
+            PublishResult::Sent => {
                 assert_eq!(event.kind, "WantedThingEvent");
                 sent.insert(event.id.to_string());
                 false
             }
-            Fate::Refused(_) => {
+            PublishResult::Refused(_) => {
                 assert_eq!(event.kind, "LostThingEvent");
                 false
             }
-            Fate::Suspect(why) => panic!("no event is to blame: {why}"),
-            Fate::Unsent(_) | Fate::Doubtful(_) | Fate::Busy(_) => true,
+            PublishResult::Suspect(why) => panic!("no event is to blame: {why}"),
+            PublishResult::Unsent(_) | PublishResult::Doubtful(_) | PublishResult::Busy(_) => true,
         });
         again.is_empty().then_some(())
     })
@@ -130,7 +135,10 @@ async fn a_broker_that_blocks_publishers_is_an_outage_until_it_does_not() {
             .confirm_timeout(LONG)
     };
     let old = connect();
-    assert_eq!(old.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
+    assert_eq!(
+        old.publish(&[event("ThingEvent")]).await,
+        [PublishResult::Sent]
+    );
 
     on_server(&broker, server::RabbitMq::block_publishers).await;
     // A broker reports to a connection that it blocks only when it publishes, so a new connection tries a single event first.
@@ -144,19 +152,23 @@ async fn a_broker_that_blocks_publishers_is_an_outage_until_it_does_not() {
         }
         let doubtful = results
             .iter()
-            .filter(|result| matches!(result, Fate::Doubtful(_)));
+            .filter(|result| matches!(result, PublishResult::Doubtful(_)));
         assert!(doubtful.count() <= scouts);
         if scouts == 1 {
             let said = sink.ready().await.unwrap_err().to_string();
             assert!(said.contains("blocks publishers (low on memory)"), "{said}");
             let results = sink.publish(&events).await;
-            assert!(matches!(results[0], Fate::Unsent(_)), "{:?}", results[0]);
+            assert!(
+                matches!(results[0], PublishResult::Unsent(_)),
+                "{:?}",
+                results[0]
+            );
 
             on_server(&broker, server::RabbitMq::unblock_publishers).await;
             eventually_ready(&sink).await;
             let results = sink.publish(&events).await;
             assert!(
-                results.iter().all(|result| *result == Fate::Sent),
+                results.iter().all(|result| *result == PublishResult::Sent),
                 "{results:?}"
             );
             on_server(&broker, server::RabbitMq::block_publishers).await;
@@ -175,14 +187,17 @@ async fn a_broker_that_falls_silent_is_given_up_after_a_while() {
         .exchange(&desk.exchange)
         .confirm_timeout(Duration::from_millis(500));
     eventually_ready(&sink).await;
-    assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
+    assert_eq!(
+        sink.publish(&[event("ThingEvent")]).await,
+        [PublishResult::Sent]
+    );
 
     proxy.black_hole();
     let results = sink.publish(&batch()).await;
     assert!(
         results
             .iter()
-            .all(|result| matches!(result, Fate::Doubtful(_))),
+            .all(|result| matches!(result, PublishResult::Doubtful(_))),
         "{results:?}"
     );
     // The old connection was given up, and a new one gets no response.
@@ -190,7 +205,7 @@ async fn a_broker_that_falls_silent_is_given_up_after_a_while() {
     assert!(
         results
             .iter()
-            .all(|result| matches!(result, Fate::Unsent(_))),
+            .all(|result| matches!(result, PublishResult::Unsent(_))),
         "{results:?}"
     );
     let said = sink.ready().await.unwrap_err().to_string();
@@ -198,7 +213,10 @@ async fn a_broker_that_falls_silent_is_given_up_after_a_while() {
 
     proxy.restore().await.unwrap();
     eventually_ready(&sink).await;
-    assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
+    assert_eq!(
+        sink.publish(&[event("ThingEvent")]).await,
+        [PublishResult::Sent]
+    );
 
     proxy.cut().await;
     let results = sink.publish(&batch()).await;
@@ -208,7 +226,10 @@ async fn a_broker_that_falls_silent_is_given_up_after_a_while() {
     );
     proxy.restore().await.unwrap();
     eventually_ready(&sink).await;
-    assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
+    assert_eq!(
+        sink.publish(&[event("ThingEvent")]).await,
+        [PublishResult::Sent]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -230,8 +251,8 @@ async fn a_call_that_is_dropped_spoils_none_that_follow() {
         let results = sink.publish(&events).await;
         for (event, result) in events.iter().zip(results) {
             match event.kind.as_str() {
-                "WantedThingEvent" => assert_eq!(result, Fate::Sent),
-                _ => assert!(matches!(result, Fate::Refused(_)), "{result:?}"),
+                "WantedThingEvent" => assert_eq!(result, PublishResult::Sent),
+                _ => assert!(matches!(result, PublishResult::Refused(_)), "{result:?}"),
             }
         }
     }

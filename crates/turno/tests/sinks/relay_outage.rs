@@ -13,7 +13,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::outbox::{Event, EventState, Relay, RelayReport};
-use turno::sink::{Fate, Outage, Outgoing, RabbitMq, Sink};
+use turno::sink::{Outage, Outgoing, PublishResult, RabbitMq, Sink};
 use turno_testkit::conformance::TestStore;
 use turno_testkit::eventually_async;
 
@@ -144,11 +144,11 @@ impl Sink for Counted {
         self.sink.ready().await
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         let results = self.sink.publish(events).await;
         for (event, result) in events.iter().zip(&results) {
             match result {
-                Fate::Busy(_) => {
+                PublishResult::Busy(_) => {
                     *self
                         .busy
                         .lock()
@@ -156,7 +156,7 @@ impl Sink for Counted {
                         .entry(event.kind.clone())
                         .or_default() += 1;
                 }
-                Fate::Sent => {}
+                PublishResult::Sent => {}
                 other => panic!("{other:?}"),
             }
         }

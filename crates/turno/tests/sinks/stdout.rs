@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, pipe};
 
-use turno::sink::{Fate, Outgoing, Sink, Stdout};
+use turno::sink::{Outgoing, PublishResult, Sink, Stdout};
 
 use crate::{event, outage};
 
@@ -27,12 +27,12 @@ async fn an_event_is_one_line_with_its_payload_as_it_was() {
         ..event("TicketCreatedEvent")
     };
     let results = sink.publish(&[full.clone(), broken, bare.clone()]).await;
-    assert_eq!(results[0], Fate::Sent);
+    assert_eq!(results[0], PublishResult::Sent);
     assert!(
-        matches!(&results[1], Fate::Refused(why) if why.contains("no JSON")),
+        matches!(&results[1], PublishResult::Refused(why) if why.contains("no JSON")),
         "{results:?}"
     );
-    assert_eq!(results[2], Fate::Sent);
+    assert_eq!(results[2], PublishResult::Sent);
     drop(sink);
 
     let lines: Vec<_> = BufReader::new(reader).lines().map(Result::unwrap).collect();
@@ -59,5 +59,8 @@ async fn a_reader_that_has_gone_is_an_outage() {
     let said = sink.ready().await.unwrap_err().to_string();
     assert!(said.contains("closed"), "{said}");
     let results = sink.publish(&[event("ThingEvent")]).await;
-    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
+    assert!(
+        matches!(results[..], [PublishResult::Unsent(_)]),
+        "{results:?}"
+    );
 }

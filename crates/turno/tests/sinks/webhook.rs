@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tokio::sync::Semaphore;
-use turno::sink::{Fate, Outgoing, Sink, SinkOptions, Webhook, from_url};
+use turno::sink::{Outgoing, PublishResult, Sink, SinkOptions, Webhook, from_url};
 
 use crate::hook::{Hook, Reply, Request};
 use crate::{LONG, event};
@@ -63,7 +63,7 @@ async fn an_event_is_a_signed_cloud_event() {
     let event = full();
     assert_eq!(
         sink.publish(std::slice::from_ref(&event)).await,
-        [Fate::Sent]
+        [PublishResult::Sent]
     );
 
     let seen = hook.seen();
@@ -112,8 +112,8 @@ async fn attributes_can_be_headers() {
     let event = full();
     let bare = crate::event("ThingEvent");
     let results = sink.publish(std::slice::from_ref(&event)).await;
-    assert_eq!(results, [Fate::Sent]);
-    assert_eq!(sink.publish(&[bare]).await, [Fate::Sent]);
+    assert_eq!(results, [PublishResult::Sent]);
+    assert_eq!(sink.publish(&[bare]).await, [PublishResult::Sent]);
     let seen = hook.seen();
     let request = &seen[0];
     assert_eq!(request.body, event.payload.as_bytes());
@@ -150,7 +150,7 @@ async fn private_addresses_are_not_called() {
         let said = sink.ready().await.unwrap_err().to_string();
         assert!(said.contains("not a public one"), "{said}");
         let results = sink.publish(&[event("ThingEvent")]).await;
-        let Fate::Unsent(outage) = &results[0] else {
+        let PublishResult::Unsent(outage) = &results[0] else {
             panic!("{results:?}");
         };
         assert!(outage.to_string().contains("not a public one"), "{outage}");
@@ -161,7 +161,10 @@ async fn private_addresses_are_not_called() {
     options.allow_private = true;
     let sink = from_url(&format!("http://localhost:{port}/"), &options).unwrap();
     sink.ready().await.unwrap();
-    assert_eq!(sink.publish(&[event("ThingEvent")]).await, [Fate::Sent]);
+    assert_eq!(
+        sink.publish(&[event("ThingEvent")]).await,
+        [PublishResult::Sent]
+    );
 }
 
 #[tokio::test]
@@ -200,7 +203,7 @@ async fn events_of_one_key_go_one_after_the_other_and_others_at_the_same_time() 
     let publishing = tokio::time::timeout(LONG, sink.publish(&events));
     let results = publishing.await.expect("four at the same time");
     assert!(
-        results.iter().all(|result| *result == Fate::Sent),
+        results.iter().all(|result| *result == PublishResult::Sent),
         "{results:?}"
     );
     for key in 0..4 {
@@ -232,13 +235,13 @@ async fn what_http_cannot_say_is_refused_alone() {
     };
     let results = to(&hook).publish(&[odd, broken, event("ThingEvent")]).await;
     assert!(
-        matches!(&results[0], Fate::Refused(said) if said.contains("two words")),
+        matches!(&results[0], PublishResult::Refused(said) if said.contains("two words")),
         "{results:?}"
     );
     assert!(
-        matches!(&results[1], Fate::Refused(said) if said.contains("no JSON")),
+        matches!(&results[1], PublishResult::Refused(said) if said.contains("no JSON")),
         "{results:?}"
     );
-    assert_eq!(results[2], Fate::Sent);
+    assert_eq!(results[2], PublishResult::Sent);
     assert_eq!(hook.seen().len(), 1);
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use turno::sink::{Fate, Sink};
+use turno::sink::{PublishResult, Sink};
 
 use crate::hook::{Hook, Reply, Request};
 use crate::webhook::{OK, SECRET, to};
 use crate::{LONG, event, outage};
 
-async fn result_of(reply: Reply) -> Fate {
+async fn result_of(reply: Reply) -> PublishResult {
     let hook = Hook::always(reply).await;
     let sink = to(&hook).timeout(Duration::from_secs(5));
     let mut results = sink.publish(&[event("ThingEvent")]).await;
@@ -18,7 +18,10 @@ async fn result_of(reply: Reply) -> Fate {
 #[tokio::test]
 async fn answers_mean_what_they_say() {
     for status in ["200 OK", "201 Created", "202 Accepted", "204 No Content"] {
-        assert_eq!(result_of(Reply::Answer(status, "")).await, Fate::Sent);
+        assert_eq!(
+            result_of(Reply::Answer(status, "")).await,
+            PublishResult::Sent
+        );
     }
     for status in [
         "408 Request Timeout",
@@ -29,7 +32,7 @@ async fn answers_mean_what_they_say() {
         "504 Gateway Timeout",
     ] {
         let result = result_of(Reply::Answer(status, "later")).await;
-        let Fate::Doubtful(outage) = &result else {
+        let PublishResult::Doubtful(outage) = &result else {
             panic!("{status}: {result:?}");
         };
         assert!(outage.to_string().contains(&status[..3]), "{outage}");
@@ -52,17 +55,21 @@ async fn answers_mean_what_they_say() {
         ("501 Not Implemented", "", "answered 501 Not Implemented"),
     ] {
         let result = result_of(Reply::Answer(status, body)).await;
-        assert_eq!(result, Fate::Refused(said.to_owned()));
+        assert_eq!(result, PublishResult::Refused(said.to_owned()));
     }
 }
 
 #[tokio::test]
 async fn an_answer_without_an_end_is_not_read_to_its_end() {
-    let Fate::Refused(said) = result_of(Reply::Endless("500 Internal Server Error")).await else {
+    let PublishResult::Refused(said) = result_of(Reply::Endless("500 Internal Server Error")).await
+    else {
         panic!("it was refused");
     };
     assert!(said.contains("xxx") && said.chars().count() < 400, "{said}");
-    assert_eq!(result_of(Reply::Endless("200 OK")).await, Fate::Sent);
+    assert_eq!(
+        result_of(Reply::Endless("200 OK")).await,
+        PublishResult::Sent
+    );
 }
 
 #[tokio::test]
@@ -75,7 +82,7 @@ async fn redirects_are_refused_and_not_followed() {
     )
     .await;
     let results = to(&hook).publish(&[event("ThingEvent")]).await;
-    let Fate::Refused(said) = &results[0] else {
+    let PublishResult::Refused(said) = &results[0] else {
         panic!("{results:?}");
     };
     assert!(
@@ -93,7 +100,7 @@ async fn silence_is_doubtful_and_spares_the_others_the_wait() {
     let results = sink.publish(&events).await;
     let doubtful = results
         .iter()
-        .filter(|result| matches!(result, Fate::Doubtful(_)));
+        .filter(|result| matches!(result, PublishResult::Doubtful(_)));
     assert!((1..=8).contains(&doubtful.count()), "{results:?}");
     assert!(
         results.iter().all(|result| outage(result).is_some()),
@@ -104,7 +111,10 @@ async fn silence_is_doubtful_and_spares_the_others_the_wait() {
 
     let hook = Hook::always(Reply::Close).await;
     let results = to(&hook).publish(&[event("ThingEvent")]).await;
-    assert!(matches!(results[..], [Fate::Doubtful(_)]), "{results:?}");
+    assert!(
+        matches!(results[..], [PublishResult::Doubtful(_)]),
+        "{results:?}"
+    );
 }
 
 #[tokio::test]
@@ -118,7 +128,10 @@ async fn an_absent_receiver_is_unsent_and_secrets_are_not_shown() {
     })
     .await;
     let results = sink.publish(&[event("ThingEvent")]).await;
-    assert!(matches!(results[..], [Fate::Unsent(_)]), "{results:?}");
+    assert!(
+        matches!(results[..], [PublishResult::Unsent(_)]),
+        "{results:?}"
+    );
     let outage_text = outage(&results[0]).unwrap();
     let shown = format!("{said} {outage_text} {sink:?} {}", sink.name());
     assert!(shown.contains(&port), "{shown}");

@@ -5,13 +5,13 @@ use notes::service::Step::{Analysis, Transcription};
 use turno_testkit::{Process, eventually};
 
 use crate::LONG;
-use crate::place::{Place, end};
+use crate::test_database::{TestDatabase, end};
 
 const WITHOUT: &str = "--without-locks";
 const ALL: [&str; 3] = ["batch", "cron", "manual"];
 
 /// Starts the three triggers, each of which finds note 3 first.
-fn three(place: &Place, options: &[&str]) -> [Process; 3] {
+fn three(place: &TestDatabase, options: &[&str]) -> [Process; 3] {
     let three = note_id(3);
     [
         place.start(&[&["batch", "--user", ANA, "--limit", "1"], options].concat()),
@@ -24,7 +24,7 @@ fn three(place: &Place, options: &[&str]) -> [Process; 3] {
 /// conditions in database updates*: three processes have processed the note, and its counter says one.
 #[tokio::test]
 async fn without_locks_three_triggers_pay_three_times() {
-    let place = Place::before().await;
+    let place = TestDatabase::before().await;
     let gate = place.shut(Transcription, &ALL).await;
     let processes = three(&place, &[WITHOUT]);
     for who in ALL {
@@ -45,7 +45,7 @@ async fn without_locks_three_triggers_pay_three_times() {
 /// second process is informed that the note is being processed.
 #[tokio::test]
 async fn with_locks_the_same_three_pay_once() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     let gate = place.shut(Transcription, &ALL).await;
     let manual = place.start(&["manual", &note_id(3), "--user", ANA]);
     place.await_charge("manual", Transcription).await;
@@ -76,7 +76,7 @@ async fn with_locks_the_same_three_pay_once() {
 /// After, under load: eight processes and all notes, in any distribution.
 #[tokio::test]
 async fn with_locks_eight_processes_pay_for_each_note_once() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     let mut processes = Vec::new();
     for user in [ANA, EVA] {
         processes.push(place.start(&["batch", "--user", user]));
@@ -101,7 +101,7 @@ async fn with_locks_eight_processes_pay_for_each_note_once() {
 /// Before: *inconsistent state updates*. The transcription is from one run, the analysis from another.
 #[tokio::test]
 async fn without_locks_a_note_is_of_two_runs() {
-    let place = Place::before().await;
+    let place = TestDatabase::before().await;
     let (manual, cron) = interleaved(&place, &[WITHOUT]).await;
     assert_eq!((manual, cron), (Some(0), Some(0)));
     assert_eq!(
@@ -113,7 +113,7 @@ async fn without_locks_a_note_is_of_two_runs() {
 /// After: *consistent state management*. The second process does not get the lock, and takes another note.
 #[tokio::test]
 async fn with_locks_a_note_is_of_one_run() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     let (manual, cron) = interleaved(&place, &[]).await;
     assert_eq!((manual, cron), (Some(0), Some(0)));
     assert_eq!(
@@ -123,7 +123,7 @@ async fn with_locks_a_note_is_of_one_run() {
 }
 
 /// The button's transcription overlaps the cron job's analysis: one begins and ends before the other.
-async fn interleaved(place: &Place, options: &[&str]) -> (Option<i32>, Option<i32>) {
+async fn interleaved(place: &TestDatabase, options: &[&str]) -> (Option<i32>, Option<i32>) {
     let words = place.shut(Transcription, &["manual"]).await;
     let gist = place.shut(Analysis, &["cron"]).await;
     let three = note_id(3);
@@ -140,7 +140,7 @@ async fn interleaved(place: &Place, options: &[&str]) -> (Option<i32>, Option<i3
 /// Before: *no protection against stuck processes*. Money was spent, and the note shows no attempt.
 #[tokio::test]
 async fn without_locks_a_process_that_dies_leaves_no_trace() {
-    let place = Place::before().await;
+    let place = TestDatabase::before().await;
     let gate = place.shut(Transcription, &["manual"]).await;
     let manual = place.start(&["manual", &note_id(3), "--user", ANA, WITHOUT]);
     place.await_charge("manual", Transcription).await;
@@ -154,7 +154,7 @@ async fn without_locks_a_process_that_dies_leaves_no_trace() {
 /// *`SKIP LOCKED` prevents waiting for locked rows*: another session changes note 3 in a transaction that stays open.
 #[tokio::test]
 async fn nobody_waits_for_a_row_that_somebody_else_is_changing() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     let mut other = place.db.begin().await.unwrap();
     sqlx::raw_sql("update notes set title = 'Call Eva' where title = 'Note 3'")
         .execute(&mut *other)
@@ -173,7 +173,7 @@ async fn nobody_waits_for_a_row_that_somebody_else_is_changing() {
 /// "Batch Processing Protection": *each note is automatically locked when retrieved*, also those processed later.
 #[tokio::test]
 async fn a_batch_locks_all_its_notes_when_it_takes_them() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     let gate = place.shut(Transcription, &["batch"]).await;
     let batch = place.start(&["batch", "--user", ANA]);
     place.await_charge("batch", Transcription).await;
@@ -188,7 +188,7 @@ async fn a_batch_locks_all_its_notes_when_it_takes_them() {
 }
 
 /// Returns charges for a step that was charged before.
-async fn duplicates(place: &Place) -> String {
+async fn duplicates(place: &TestDatabase) -> String {
     place
         .ask("select (count(*) - count(distinct (note_id, step)))::text from charges")
         .await

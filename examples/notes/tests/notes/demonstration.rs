@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use turno_testkit::{PostgresServer, Process};
 
-use crate::place::end;
+use crate::test_database::end;
 
 /// "Demo Concurrent Protection": the table is always the same, because the race is deterministic.
 #[test]

@@ -3,13 +3,13 @@
 use notes::application::{ANA, EVA, note_id};
 use notes::service::Step::{Analysis, Transcription};
 
-use crate::place::Place;
+use crate::test_database::TestDatabase;
 
 /// *Failed processing attempts are properly tracked*, *error messages preserved for debugging*, *attempt counters*; the next
 /// run retries, and a success clears the error.
 #[tokio::test]
 async fn an_error_is_recorded_and_the_note_tried_again() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     place
         .tell("update notes set audio = null where title = 'Note 3'")
         .await;
@@ -37,7 +37,7 @@ async fn an_error_is_recorded_and_the_note_tried_again() {
 /// A note whose second step fails does not pay for the first step twice.
 #[tokio::test]
 async fn a_step_that_is_done_is_not_paid_for_again() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     place
         .tell("update notes set audio = 'silence.ogg' where title = 'Note 3'")
         .await;
@@ -57,7 +57,7 @@ async fn a_step_that_is_done_is_not_paid_for_again() {
 /// manually.
 #[tokio::test]
 async fn after_five_attempts_only_a_person_tries_again() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     place
         .tell("update notes set audio = null where title = 'Note 3'")
         .await;
@@ -81,7 +81,7 @@ async fn after_five_attempts_only_a_person_tries_again() {
 /// Invalid input: nothing is locked, and nothing is paid.
 #[tokio::test]
 async fn a_note_that_is_not_there_or_not_yours_costs_nothing() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     for (note, user) in [(note_id(99), ANA), (note_id(3), EVA)] {
         let refusal = place.refusal(&["manual", &note, "--user", user]);
         assert_eq!(refusal, "Error: Note not found\n");

@@ -10,8 +10,8 @@ mod demonstration;
 mod errors;
 mod migration;
 mod monitoring;
-mod place;
 mod recovery;
+mod test_database;
 mod troubleshooting;
 mod typescript;
 

@@ -2,7 +2,7 @@
 
 use turno::Turno;
 
-use crate::place::Place;
+use crate::test_database::TestDatabase;
 
 const COLUMNS: &str = "select string_agg(attname, ' ' order by attnum) from pg_attribute
     where attrelid = 'notes'::regclass and attnum > 0 and not attisdropped";
@@ -12,7 +12,7 @@ const ROWS: &str = "select string_agg(concat_ws(' ', id, audio, transcription, a
 /// lost, and a second run changes nothing.
 #[tokio::test]
 async fn the_columns_that_were_there_are_used_as_they_are() {
-    let place = Place::before().await;
+    let place = TestDatabase::before().await;
     let (columns, rows) = (place.ask(COLUMNS).await, place.ask(ROWS).await);
     for _ in 0..2 {
         let migrated = place.run(&["migrate"]);
@@ -39,7 +39,7 @@ async fn the_columns_that_were_there_are_used_as_they_are() {
 /// "Migration Steps", 3: *no client-side changes required*. Clients write notes as before.
 #[tokio::test]
 async fn clients_that_know_nothing_of_locks_go_on() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     place
         .tell("insert into notes (user_id, title, audio) select user_id, 'Note 13', '13.ogg' from notes where title = 'Note 3'")
         .await;
@@ -53,7 +53,7 @@ async fn clients_that_know_nothing_of_locks_go_on() {
 /// *Indexed queries for fast lock status checks*: pending and locked notes are found without reading the whole table.
 #[tokio::test]
 async fn what_waits_and_what_is_locked_is_found_by_an_index() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     let indexes = "select string_agg(indexname, ' ' order by indexname) from pg_indexes where tablename = 'notes'";
     assert_eq!(
         place.ask(indexes).await,
@@ -84,7 +84,7 @@ async fn what_waits_and_what_is_locked_is_found_by_an_index() {
 /// On a table that is not adopted, the error message says so, and nothing is paid.
 #[tokio::test]
 async fn without_the_migration_the_message_says_what_to_do() {
-    let place = Place::before().await;
+    let place = TestDatabase::before().await;
     let refusal = place.refusal(&["cron"]);
     assert!(refusal.contains("run `turno adopt notes"), "{refusal}");
     assert_eq!(place.ask("select count(*)::text from charges").await, "0");

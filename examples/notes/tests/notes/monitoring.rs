@@ -3,13 +3,13 @@
 use notes::application::{ANA, note_id};
 use notes::service::Step::Transcription;
 
-use crate::place::{Place, end};
+use crate::test_database::{TestDatabase, end};
 
 /// *Clear distinction between pending, processing, completed, and failed*, of one user and of all. `processing` notes have an
 /// active lock, `pending` ones wait.
 #[tokio::test]
 async fn the_statistics_tell_the_states_apart() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     assert_eq!(
         place.stats(&[]),
         r#"{"total":12,"pending":10,"processing":0,"completed":1,"failed":1}"#
@@ -36,7 +36,7 @@ async fn the_statistics_tell_the_states_apart() {
 /// "Cleanup Frequency": *when getting processing statistics*. Abandoned notes count as failed, not as processing.
 #[tokio::test]
 async fn statistics_clean_up_first() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     place
         .tell("select acquire_processing_lock(id) from notes where title = 'Note 3'")
         .await;
@@ -52,7 +52,7 @@ async fn statistics_clean_up_first() {
 /// "Cleanup Frequency": *before each batch processing operation*, and *lock cleanup logging*.
 #[tokio::test]
 async fn a_batch_cleans_up_first_and_says_so() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     place
         .tell("select acquire_processing_lock(id) from notes where title = 'Note 4'")
         .await;
@@ -67,7 +67,7 @@ async fn a_batch_cleans_up_first_and_says_so() {
 /// "Check Lock Status", as the document reads it: a lock is active while `processing_started_at` is set.
 #[tokio::test]
 async fn the_note_itself_tells_whether_it_is_locked() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     let status = "select concat(processing_started_at is not null, ' ', processed_at is not null) from notes where title = 'Note 3'";
     assert_eq!(place.ask(status).await, "f f");
     let gate = place.shut(Transcription, &["manual"]).await;

@@ -5,10 +5,10 @@ use notes::service::Step::{Analysis, Transcription};
 use turno_testkit::Process;
 
 use crate::LONG;
-use crate::place::{Place, end};
+use crate::test_database::{TestDatabase, end};
 
 /// Starts a process and kills it while the service transcribes note 3.
-async fn killed(place: &Place) {
+async fn killed(place: &TestDatabase) {
     let gate = place.shut(Transcription, &["victim"]).await;
     let victim = manual(place, &["--who", "victim"]);
     place.await_charge("victim", Transcription).await;
@@ -17,7 +17,7 @@ async fn killed(place: &Place) {
     gate.open().await.unwrap();
 }
 
-fn manual(place: &Place, options: &[&str]) -> Process {
+fn manual(place: &TestDatabase, options: &[&str]) -> Process {
     let three = note_id(3);
     place.start(&[&["manual", &three, "--user", ANA], options].concat())
 }
@@ -25,7 +25,7 @@ fn manual(place: &Place, options: &[&str]) -> Process {
 /// *Automatic recovery from failures*: the note of a killed process is taken over after the timeout, and not before.
 #[tokio::test]
 async fn the_note_of_a_killed_process_is_taken_over_after_the_timeout() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     killed(&place).await;
     place.minutes_pass(14).await;
     assert_eq!(end(&manual(&place, &[])).code, Some(75));
@@ -43,7 +43,7 @@ async fn the_note_of_a_killed_process_is_taken_over_after_the_timeout() {
 /// *Handles timeout scenarios automatically*: a cron job takes the note over, too, and needs no cleanup.
 #[tokio::test]
 async fn a_cron_job_takes_over_what_a_killed_process_left() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     killed(&place).await;
     place.minutes_pass(16).await;
     let cron = place.run(&["cron", "--limit", "20"]);
@@ -58,7 +58,7 @@ async fn a_cron_job_takes_over_what_a_killed_process_left() {
 /// *Custom timeout*: a caller with a timeout of 30 minutes does not take over a lock that others could after 15.
 #[tokio::test]
 async fn the_timeout_is_chosen_per_operation() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     killed(&place).await;
     place.minutes_pass(20).await;
     assert_eq!(
@@ -75,7 +75,7 @@ async fn the_timeout_is_chosen_per_operation() {
 /// document's lock has only a time, so that process could end its successor's lock.
 #[tokio::test]
 async fn a_process_that_was_overtaken_writes_nothing() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     let slow_gate = place.shut(Transcription, &["slow"]).await;
     let slow = manual(&place, &["--who", "slow"]);
     place.await_charge("slow", Transcription).await;
@@ -104,7 +104,7 @@ async fn a_process_that_was_overtaken_writes_nothing() {
 /// The same without locks: the last writer wins, however old its data.
 #[tokio::test]
 async fn without_locks_a_process_that_hung_overwrites_what_is_done() {
-    let place = Place::before().await;
+    let place = TestDatabase::before().await;
     let gate = place.shut(Transcription, &["slow"]).await;
     let slow = manual(&place, &["--who", "slow", "--without-locks"]);
     place.await_charge("slow", Transcription).await;
@@ -119,7 +119,7 @@ async fn without_locks_a_process_that_hung_overwrites_what_is_done() {
 /// A result that an earlier attempt has paid for and stored is not paid for again.
 #[tokio::test]
 async fn a_note_that_is_taken_over_goes_on_where_it_was() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     let gate = place.shut(Analysis, &["victim"]).await;
     let victim = manual(&place, &["--who", "victim"]);
     place.await_charge("victim", Analysis).await;

@@ -1,6 +1,6 @@
 //! "Troubleshooting": operator actions on notes that appear stuck.
 
-use crate::place::Place;
+use crate::test_database::TestDatabase;
 
 const LOCK: &str =
     "select acquire_processing_lock(id) from notes where title in ('Note 3', 'Note 4')";
@@ -8,7 +8,7 @@ const LOCK: &str =
 /// "Stuck Processing": *aggressive cleanup* by an operator, with a timeout of 5 minutes.
 #[tokio::test]
 async fn a_cleanup_by_hand_can_be_aggressive() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     place.tell(LOCK).await;
     place.minutes_pass(6).await;
     assert_eq!(place.run(&["cleanup"]).out, "0 abandoned locks cleaned up");
@@ -21,7 +21,7 @@ async fn a_cleanup_by_hand_can_be_aggressive() {
 /// `resetStuckProcessing`: stuck notes are pending again, others are not changed.
 #[tokio::test]
 async fn what_is_stuck_is_reset() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     place.tell(LOCK).await;
     place.minutes_pass(16).await;
     place
@@ -38,7 +38,7 @@ async fn what_is_stuck_is_reset() {
 /// "Reset All Processing", `resetStuckProcessing(true)`: resets *all unprocessed notes*; processed ones are not changed.
 #[tokio::test]
 async fn everything_that_is_not_processed_is_reset() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     place.tell(LOCK).await;
     // Two locks, and the failure that existed before.
     assert_eq!(place.run(&["reset", "--all"]).out, "3 notes reset");

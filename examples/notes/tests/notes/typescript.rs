@@ -11,7 +11,7 @@ use turno::Turno;
 use turno_testkit::Process;
 
 use crate::LONG;
-use crate::place::{Place, end};
+use crate::test_database::{TestDatabase, end};
 
 const DOCUMENTED: [&str; 3] = [
     "scripts/apply-processing-lock-migration.ts",
@@ -84,7 +84,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Starts one trigger as one process: `npx tsx` would start several, and only the first would be killed.
-fn start(place: &Place, arguments: &[&str]) -> Process {
+fn start(place: &TestDatabase, arguments: &[&str]) -> Process {
     let mut node = Command::new("node");
     node.current_dir(folder())
         .args(["--import", "tsx", "scripts/process-notes.ts"])
@@ -96,7 +96,7 @@ fn start(place: &Place, arguments: &[&str]) -> Process {
 /// the types.
 #[tokio::test]
 async fn the_documented_commands_work() {
-    let place = Place::before().await;
+    let place = TestDatabase::before().await;
     // Creates the schema turno, which the adoption needs.
     Turno::connect(&place.url).await.unwrap().close().await;
     let checking = Process::spawn(&mut npx(&["tsc"])).unwrap();
@@ -128,7 +128,7 @@ async fn the_documented_commands_work() {
 /// Before, through SQL alone: three processes, and each of them pays.
 #[tokio::test]
 async fn without_locks_three_processes_pay_three_times() {
-    let place = Place::before().await;
+    let place = TestDatabase::before().await;
     let all = ["batch", "cron", "manual"];
     let gate = place.shut(Transcription, &all).await;
     let three = note_id(3);
@@ -150,7 +150,7 @@ async fn without_locks_three_processes_pay_three_times() {
 /// After: TypeScript and Rust processes on one table at once, with the same functions.
 #[tokio::test]
 async fn with_locks_typescript_and_rust_share_the_notes() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     let gate = place.shut(Transcription, &["node"]).await;
     let three = note_id(3);
     let manual = start(&place, &["manual", ANA, &three, "--who", "node"]);
@@ -184,7 +184,7 @@ async fn with_locks_typescript_and_rust_share_the_notes() {
 /// Timeout recovery across languages: a note of a killed process is taken over by a process in the other language.
 #[tokio::test]
 async fn what_a_killed_process_left_is_taken_over_by_another_language() {
-    let place = Place::adopted().await;
+    let place = TestDatabase::adopted().await;
     let gate = place.shut(Transcription, &["node"]).await;
     let victim = start(&place, &["batch", ANA, "--limit", "2", "--who", "node"]);
     place.await_charge("node", Transcription).await;

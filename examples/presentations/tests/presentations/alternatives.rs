@@ -2,19 +2,21 @@
 
 use std::process::Stdio;
 
-use presentations::how::{How, partition};
 use presentations::instance::STORE;
 use presentations::scene;
+use presentations::strategy::{Strategy, partition};
 use uuid::Uuid;
 
 use crate::on_each_store;
-use crate::place::{PROGRAM, Place};
+use crate::test_database::{PROGRAM, TestDatabase};
 
 /// *Alternativa 1*, *ventajas*: each instance gets its own records, and none waits.
 #[tokio::test]
 async fn skip_locked_distributes_and_does_not_wait() {
-    let place = Place::postgres().await;
-    let race = scene::race(&place.setup, How::SkipLocked).await.unwrap();
+    let place = TestDatabase::postgres().await;
+    let race = scene::race(&place.setup, Strategy::SkipLocked)
+        .await
+        .unwrap();
     assert_eq!((race.calls, race.doubled), (6, 0), "{race:?}");
     assert_eq!((race.instances, race.waited), (3, false), "{race:?}");
 }
@@ -22,8 +24,10 @@ async fn skip_locked_distributes_and_does_not_wait() {
 /// The lock on the row ends with its instance.
 #[tokio::test]
 async fn skip_locked_forgets_an_instance_that_was_killed() {
-    let place = Place::postgres().await;
-    let killed = scene::killed(&place.setup, How::SkipLocked).await.unwrap();
+    let place = TestDatabase::postgres().await;
+    let killed = scene::killed(&place.setup, Strategy::SkipLocked)
+        .await
+        .unwrap();
     assert!(killed.again.is_some(), "{killed:?}");
     assert_eq!((killed.lost, killed.left), (0, 0), "{killed:?}");
 }
@@ -31,7 +35,7 @@ async fn skip_locked_forgets_an_instance_that_was_killed() {
 /// *Alternativa 1*, *desventajas*: "No soportado en H2", nor on SQLite.
 #[tokio::test]
 async fn skip_locked_is_refused_on_sqlite() {
-    let place = Place::sqlite().await;
+    let place = TestDatabase::sqlite().await;
     let output = tokio::process::Command::new(PROGRAM)
         .args(["instance", "--how", "skip-locked"])
         .args(["--service", "http://127.0.0.1:1"])
@@ -53,14 +57,16 @@ on_each_store! {
     the_partition_of_a_dead_instance_is_left;
 }
 
-async fn hash_partitions_do_not_meet(place: Place) {
-    let race = scene::race(&place.setup, How::HashPartition).await.unwrap();
+async fn hash_partitions_do_not_meet(place: TestDatabase) {
+    let race = scene::race(&place.setup, Strategy::HashPartition)
+        .await
+        .unwrap();
     assert_eq!((race.calls, race.doubled), (6, 0), "{race:?}");
     assert_eq!((race.instances, race.waited), (3, false), "{race:?}");
 }
 
-async fn the_partition_of_a_dead_instance_is_left(place: Place) {
-    let killed = scene::killed(&place.setup, How::HashPartition)
+async fn the_partition_of_a_dead_instance_is_left(place: TestDatabase) {
+    let killed = scene::killed(&place.setup, Strategy::HashPartition)
         .await
         .unwrap();
     assert_eq!(killed.again, None, "{killed:?}");

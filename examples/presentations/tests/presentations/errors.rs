@@ -1,15 +1,15 @@
 //! *Manejo de errores*, and *ventaja* 4.
 
 use clap::ValueEnum;
-use presentations::how::How;
 use presentations::ledger::Manner;
 use presentations::scene;
+use presentations::strategy::Strategy;
 use presentations::use_case::Outcome;
 use presentations::web_service::WebService;
 use uuid::Uuid;
 
 use crate::on_each_store;
-use crate::place::Place;
+use crate::test_database::TestDatabase;
 
 on_each_store! {
     /// Steps 1 to 5 in order: the error is returned, the record is unprocessed, the next run processes it.
@@ -18,8 +18,11 @@ on_each_store! {
     what_the_web_service_refused_is_sent_again;
 }
 
-async fn what_failed_is_unprocessed_and_processed_in_the_next_run(place: Place) {
-    for how in [How::ConditionalUpdate, How::ConditionalUpdateInTransaction] {
+async fn what_failed_is_unprocessed_and_processed_in_the_next_run(place: TestDatabase) {
+    for how in [
+        Strategy::ConditionalUpdate,
+        Strategy::ConditionalUpdateInTransaction,
+    ] {
         let service = WebService::start(Manner::RefuseFirst).await.unwrap();
         let use_case = place.use_case(how, &service);
         let id = Uuid::now_v7();
@@ -35,8 +38,8 @@ async fn what_failed_is_unprocessed_and_processed_in_the_next_run(place: Place) 
     }
 }
 
-async fn what_the_web_service_refused_is_sent_again(place: Place) {
-    for how in How::value_variants() {
+async fn what_the_web_service_refused_is_sent_again(place: TestDatabase) {
+    for how in Strategy::value_variants() {
         if how.is_possible_on(&place.setup.store) {
             let errors = scene::errors(&place.setup, *how).await.unwrap();
             let (refused, retried) = (errors.refused, errors.retried);

@@ -11,9 +11,9 @@ mod alternatives;
 mod conditional_update;
 mod errors;
 mod operations;
-mod place;
 mod problem;
 mod program;
+mod test_database;
 mod turno_inbox;
 
 /// Generates one test per store from one body, which gets an empty store.
@@ -24,12 +24,12 @@ macro_rules! on_each_store {
             mod $name {
                 #[tokio::test]
                 async fn postgres() {
-                    super::$name($crate::place::Place::postgres().await).await;
+                    super::$name($crate::test_database::TestDatabase::postgres().await).await;
                 }
 
                 #[tokio::test]
                 async fn sqlite() {
-                    super::$name($crate::place::Place::sqlite().await).await;
+                    super::$name($crate::test_database::TestDatabase::sqlite().await).await;
                 }
             }
         )*

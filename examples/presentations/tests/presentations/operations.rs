@@ -1,14 +1,14 @@
 //! *Cambios realizados*: the single operations.
 
-use presentations::how::How;
 use presentations::inbox_repository::InboxRepository;
 use presentations::ledger::Manner;
+use presentations::strategy::Strategy;
 use presentations::use_case::Outcome;
 use presentations::web_service::WebService;
 use uuid::Uuid;
 
 use crate::on_each_store;
-use crate::place::Place;
+use crate::test_database::TestDatabase;
 
 on_each_store! {
     /// *Cambios* 1 and 2: `tryMarkAsProcessing` returns 1 and then 0; `markAsUnprocessed` removes the mark.
@@ -19,7 +19,7 @@ on_each_store! {
     what_is_marked_is_skipped;
 }
 
-async fn an_id_is_marked_once_until_it_is_given_back(place: Place) {
+async fn an_id_is_marked_once_until_it_is_given_back(place: TestDatabase) {
     let id = Uuid::now_v7();
     place.database.receive(&[id], None).await.unwrap();
     assert_eq!(mark(&place, id).await, 1);
@@ -36,7 +36,7 @@ async fn an_id_is_marked_once_until_it_is_given_back(place: Place) {
     assert_eq!(mark(&place, nobodys).await, 0, "there is no such row");
 }
 
-async fn one_of_many_wins_the_race(place: Place) {
+async fn one_of_many_wins_the_race(place: TestDatabase) {
     let id = Uuid::now_v7();
     place.database.receive(&[id], None).await.unwrap();
     let (a, b, c, d) = tokio::join!(
@@ -48,19 +48,22 @@ async fn one_of_many_wins_the_race(place: Place) {
     assert_eq!(a + b + c + d, 1);
 }
 
-async fn what_is_marked_is_skipped(place: Place) {
+async fn what_is_marked_is_skipped(place: TestDatabase) {
     let service = WebService::start(Manner::RefuseFirst).await.unwrap();
     let id = Uuid::now_v7();
     place.database.receive(&[id], None).await.unwrap();
     assert_eq!(mark(&place, id).await, 1);
-    for how in [How::ConditionalUpdate, How::ConditionalUpdateInTransaction] {
+    for how in [
+        Strategy::ConditionalUpdate,
+        Strategy::ConditionalUpdateInTransaction,
+    ] {
         let outcome = place.use_case(how, &service).execute(id).await.unwrap();
         assert_eq!(outcome, Outcome::Skipped);
     }
     assert_eq!(service.ledger().calls.len(), 0);
 }
 
-async fn mark(place: &Place, id: Uuid) -> u64 {
+async fn mark(place: &TestDatabase, id: Uuid) -> u64 {
     let mut inbox = InboxRepository::begin(&place.database).await.unwrap();
     let updated = inbox.try_mark_as_processing(id).await.unwrap();
     inbox.commit().await.unwrap();

@@ -1,10 +1,10 @@
 //! *Problema original*, which is the control of all other tests here.
 
-use presentations::how::How;
 use presentations::scene;
+use presentations::strategy::Strategy;
 
 use crate::on_each_store;
-use crate::place::Place;
+use crate::test_database::TestDatabase;
 
 on_each_store! {
     /// *Escenario problemático*, T0 to T6: the web service is called twice for one presentation.
@@ -13,14 +13,16 @@ on_each_store! {
     repeatable_read_calls_the_web_service_twice_too;
 }
 
-async fn a_plain_select_calls_the_web_service_twice(place: Place) {
-    let race = scene::race(&place.setup, How::PlainSelect).await.unwrap();
+async fn a_plain_select_calls_the_web_service_twice(place: TestDatabase) {
+    let race = scene::race(&place.setup, Strategy::PlainSelect)
+        .await
+        .unwrap();
     assert_eq!(race.doubled, race.presentations, "{race:?}");
     assert!(race.calls >= 2 * race.presentations, "{race:?}");
 }
 
-async fn repeatable_read_calls_the_web_service_twice_too(place: Place) {
-    let race = scene::race(&place.setup, How::RepeatableRead)
+async fn repeatable_read_calls_the_web_service_twice_too(place: TestDatabase) {
+    let race = scene::race(&place.setup, Strategy::RepeatableRead)
         .await
         .unwrap();
     assert_eq!(race.doubled, race.presentations, "{race:?}");

@@ -9,7 +9,7 @@ use tokio::process::Command;
 use uuid::Uuid;
 
 use crate::on_each_store;
-use crate::place::{LONG, PROGRAM, Place};
+use crate::test_database::{LONG, PROGRAM, TestDatabase};
 
 async fn run(args: &[&str]) -> Output {
     Command::new(PROGRAM).args(args).output().await.unwrap()
@@ -34,7 +34,7 @@ on_each_store! {
     a_table_that_is_there_already_is_left_alone;
 }
 
-async fn the_alternatives_are_compared_in_one_table(place: Place) {
+async fn the_alternatives_are_compared_in_one_table(place: TestDatabase) {
     place.database.drop_table().await.unwrap();
     let output = run(&["--store", &place.setup.store]).await;
     let table = String::from_utf8_lossy(&output.stdout);
@@ -66,7 +66,7 @@ async fn the_alternatives_are_compared_in_one_table(place: Place) {
     }
 }
 
-async fn a_table_that_is_there_already_is_left_alone(place: Place) {
+async fn a_table_that_is_there_already_is_left_alone(place: TestDatabase) {
     let id = Uuid::now_v7();
     place.database.receive(&[id], None).await.unwrap();
     let output = run(&["--store", &place.setup.store]).await;
@@ -88,7 +88,7 @@ async fn fewer_presentations_than_instances_are_refused() {
 /// *Cambios* 3: the log has the document's messages.
 #[tokio::test]
 async fn the_log_has_the_words_of_the_document() {
-    let place = Place::sqlite().await;
+    let place = TestDatabase::sqlite().await;
     let service = WebService::start(Manner::RefuseFirst).await.unwrap();
     let id = Uuid::now_v7();
     place.database.receive(&[id], None).await.unwrap();

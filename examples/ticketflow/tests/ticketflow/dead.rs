@@ -78,11 +78,11 @@ async fn lo_que_un_consumer_rechaza_va_a_la_dlq(stage: Stage) {
     })
     .await;
     let properties = rejected.properties;
-    let told = properties
+    let outcome = properties
         .message_id()
         .as_ref()
         .map(|id| id.as_str().to_owned());
-    assert_eq!(told, Some(id.to_string()));
+    assert_eq!(outcome, Some(id.to_string()));
     let headers = properties.headers().as_ref().unwrap();
     assert!(matches!(
         headers.inner().get("x-death"),

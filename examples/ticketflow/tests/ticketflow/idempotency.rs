@@ -3,7 +3,7 @@
 use lapin::message::Delivery;
 use lapin::types::AMQPValue;
 use turno::outbox::EventState;
-use turno::sink::{Fate, Outgoing, RabbitMq, Sink};
+use turno::sink::{Outgoing, PublishResult, RabbitMq, Sink};
 use turno_testkit::eventually_async;
 
 use crate::cast::{Actor, LONG};
@@ -77,7 +77,7 @@ async fn publish_by_hand(stage: &Stage, message: Delivery) {
         possible_duplicate: false,
     };
     let fates = sink.exchange(&settings.exchange).publish(&[again]).await;
-    assert_eq!(fates, [Fate::Sent]);
+    assert_eq!(fates, [PublishResult::Sent]);
 }
 
 /// "Worker crash después de publicar": it is unknown whether the event has arrived, so it is published again, with its id and

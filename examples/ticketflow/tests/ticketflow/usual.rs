@@ -16,7 +16,7 @@ async fn control_publicar_despues_del_commit_pierde_eventos(stage: Stage) {
     let doomed = stage.start_doomed(&words, "kill@despues-del-commit");
     doomed.create("lost").await.unwrap_err();
     doomed.await_death().unwrap();
-    stage.start(&words).create("told").await.unwrap();
+    stage.start(&words).create("outcome").await.unwrap();
     let tally = stage
         .await_tally("the second one", |tally| tally.handled == 1)
         .await;

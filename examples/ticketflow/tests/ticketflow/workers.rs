@@ -82,17 +82,17 @@ async fn escenario_2_multiples_workers_compitiendo(stage: Stage) {
         "something was published twice"
     );
     // Published in the order of emission: a ticket is created before it changes.
-    let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut outcome: BTreeMap<String, Vec<String>> = BTreeMap::new();
     while let Some(message) = tap.take().await.unwrap() {
         let payload: serde_json::Value = serde_json::from_slice(&message.data).unwrap();
-        let of_ticket = told.entry(payload["ticketId"].to_string()).or_default();
+        let of_ticket = outcome.entry(payload["ticketId"].to_string()).or_default();
         let key = message.routing_key.as_str().to_owned();
         if !of_ticket.contains(&key) {
             of_ticket.push(key);
         }
     }
-    assert_eq!(told.len(), 20);
-    for keys in told.values() {
+    assert_eq!(outcome.len(), 20);
+    for keys in outcome.values() {
         assert_eq!(keys, &["ticket.created", "ticket.status.changed"]);
     }
 }

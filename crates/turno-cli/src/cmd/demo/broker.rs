@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
-use turno::sink::{Fate, Outage, Outgoing, Sink, SinkOptions, from_url};
+use turno::sink::{Outage, Outgoing, PublishResult, Sink, SinkOptions, from_url};
 use uuid::Uuid;
 
 use super::ledger;
@@ -71,10 +71,10 @@ impl Sink for Heard {
         Ok(())
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         let write = |event: &Outgoing| match ledger::append(&self.0, &event.payload) {
-            Ok(()) => Fate::Sent,
-            Err(error) => Fate::Doubtful(Outage::new(format!("{error:#}"))),
+            Ok(()) => PublishResult::Sent,
+            Err(error) => PublishResult::Doubtful(Outage::new(format!("{error:#}"))),
         };
         events.iter().map(write).collect()
     }
@@ -112,12 +112,12 @@ impl Sink for Ours {
         self.sink.ready().await
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         let is_ours = |event: &Outgoing| event.headers.get(RUN) == Some(&self.run);
         if !events.iter().all(is_ours) {
             let outage =
                 Outage::new("another program uses this outbox: its events are not published");
-            return vec![Fate::Unsent(outage); events.len()];
+            return vec![PublishResult::Unsent(outage); events.len()];
         }
         let (may_go, went) = oneshot::channel();
         // No receiver means that the relay is being stopped.
@@ -134,12 +134,12 @@ impl Sink for Ours {
 /// Publishes a ticket directly, as an application without an outbox does.
 pub(super) async fn publish(sink: &dyn Sink, set: &Set, ticket: &str) -> Result<()> {
     match offer(sink, set, ticket).await? {
-        Fate::Sent => Ok(()),
+        PublishResult::Sent => Ok(()),
         other => bail!("the event was not published: {other:?}"),
     }
 }
 
-async fn offer(sink: &dyn Sink, set: &Set, ticket: &str) -> Result<Fate> {
+async fn offer(sink: &dyn Sink, set: &Set, ticket: &str) -> Result<PublishResult> {
     sink.ready().await?;
     let event = Outgoing {
         id: Uuid::now_v7(),

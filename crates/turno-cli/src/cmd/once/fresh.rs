@@ -62,7 +62,7 @@ struct Ran {
 impl Call<'_> {
     /// Runs the command and stores its result.
     pub(super) async fn fresh(&self, claim: Claim, signals: &mut Signals) -> Result<ExitCode> {
-        let keeper = claim.auto_extend();
+        let renewal = claim.auto_extend();
         let variables = [
             ("TURNO_ONCE_KEY", claim.key().to_owned()),
             ("TURNO_ONCE_TOKEN", claim.token().to_string()),
@@ -71,7 +71,7 @@ impl Call<'_> {
         let mut child = match Child::start(self.command, &variables, self.reach, Prints::ToUs) {
             Ok(child) => child,
             Err(error) => {
-                drop(keeper);
+                drop(renewal);
                 claim.release().await?;
                 return Err(error);
             }
@@ -94,7 +94,7 @@ impl Call<'_> {
             end: self.end(status, &captured, &child),
             answer: captured.answer(code_of(status)),
         };
-        match self.settle(claim, keeper, &ran, signals).await {
+        match self.settle(claim, renewal, &ran, signals).await {
             Ok(OnceSettled::Done) => {
                 if let Some(word) = self.word(&ran) {
                     own_line();
@@ -180,7 +180,7 @@ impl Call<'_> {
     async fn settle(
         &self,
         claim: Claim,
-        keeper: AutoExtend,
+        renewal: AutoExtend,
         ran: &Ran,
         signals: &mut Signals,
     ) -> turno::Result<OnceSettled> {
@@ -190,14 +190,14 @@ impl Call<'_> {
                 let settled =
                     with_retry(self.lease, signals, async || claim.complete(&answer).await);
                 let settled = settled.await;
-                drop(keeper);
+                drop(renewal);
                 return settled;
             }
             End::Released => Released::Undone,
             End::Unknown => Released::Unknown,
         };
         // First: a claim that is released must not be extended.
-        drop(keeper);
+        drop(renewal);
         let claim = claim.detach();
         with_retry(self.lease, signals, async || {
             self.turno.once_release(&claim, released).await

@@ -59,7 +59,7 @@ impl Draft {
 /// A line of a file. Its fields are checked one by one, so that the error names the invalid one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line<'a> {
+struct EventLine<'a> {
     #[serde(borrow)]
     r#type: &'a RawValue,
     #[serde(borrow)]
@@ -82,7 +82,7 @@ struct Line<'a> {
 
 /// Parses the event of a line.
 pub(super) fn from_line(text: &str) -> Result<Event, Usage> {
-    let line: Line = serde_json::from_str(text).map_err(|error| {
+    let line: EventLine = serde_json::from_str(text).map_err(|error| {
         let detail = format!(
             "event is invalid ({error}): write {{\"type\": …, \"payload\": …}}, one per line"
         );

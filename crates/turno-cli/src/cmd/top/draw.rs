@@ -14,7 +14,7 @@ use turno::once::OnceState;
 
 use self::lines::{fit, joined};
 use super::list::{List, Piece, Row};
-use super::look::Sight;
+use super::look::Snapshot;
 use super::screen::{Ink, Tone};
 use super::view::{Mode, Tab, View};
 use crate::duration::Shown;
@@ -109,7 +109,7 @@ fn tabs_line(view: &View, ink: Ink, width: u16) -> TextLine<'static> {
 fn tabs_saying(view: &View, ink: Ink, say: Say) -> TextLine<'static> {
     let mut line = TextLine::default();
     for (tab, key) in Tab::ALL.into_iter().zip(1..) {
-        let (name, figure, trouble) = tab_words(tab, view.sight.as_ref());
+        let (name, figure, trouble) = tab_words(tab, view.snapshot.as_ref());
         let (figure, trouble) = match say {
             Say::All => (figure, trouble),
             Say::Trouble => (None, trouble),
@@ -142,7 +142,10 @@ fn tabs_saying(view: &View, ink: Ink, say: Say) -> TextLine<'static> {
     line
 }
 
-fn tab_words(tab: Tab, sight: Option<&Sight>) -> (&'static str, Option<String>, Option<String>) {
+fn tab_words(
+    tab: Tab,
+    snapshot: Option<&Snapshot>,
+) -> (&'static str, Option<String>, Option<String>) {
     let name = match tab {
         Tab::Locks => "Locks",
         Tab::Queues => "Queues",
@@ -150,23 +153,23 @@ fn tab_words(tab: Tab, sight: Option<&Sight>) -> (&'static str, Option<String>, 
         Tab::Once => "Once",
         Tab::History => "History",
     };
-    let Some(sight) = sight else {
+    let Some(snapshot) = snapshot else {
         return (name, None, None);
     };
     let wrong = |count: u64, word: &str| (count > 0).then(|| format!("{count} {word}"));
     let (figure, trouble) = match tab {
         Tab::Locks => {
-            let is_full = sight.locks.len() >= MAX_PAGE as usize;
+            let is_full = snapshot.locks.len() >= MAX_PAGE as usize;
             let more = if is_full { "+" } else { "" };
-            (Some(format!("{}{more}", sight.locks.len())), None)
+            (Some(format!("{}{more}", snapshot.locks.len())), None)
         }
         Tab::Queues => {
-            let pending: u64 = sight.queues.iter().map(|stats| stats.pending).sum();
-            let failed = sight.queues.iter().map(|stats| stats.failed).sum();
+            let pending: u64 = snapshot.queues.iter().map(|stats| stats.pending).sum();
+            let failed = snapshot.queues.iter().map(|stats| stats.failed).sum();
             (Some(pending.to_string()), wrong(failed, "failed"))
         }
         Tab::Outbox => {
-            let stats = sight.outbox.as_ref();
+            let stats = snapshot.outbox.as_ref();
             let dead = stats.map_or(0, |stats| stats.dead + stats.blocked);
             (
                 stats.map(|stats| stats.pending.to_string()),
@@ -174,10 +177,10 @@ fn tab_words(tab: Tab, sight: Option<&Sight>) -> (&'static str, Option<String>, 
             )
         }
         Tab::Once => {
-            let unknown = sight.once.iter();
+            let unknown = snapshot.once.iter();
             let unknown = unknown.filter(|view| view.state == OnceState::Unknown);
             let unknown = unknown.count() as u64;
-            let flying = sight.once.len() as u64 - unknown;
+            let flying = snapshot.once.len() as u64 - unknown;
             (Some(flying.to_string()), wrong(unknown, "unknown"))
         }
         Tab::History => (None, None),

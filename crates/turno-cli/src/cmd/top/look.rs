@@ -35,7 +35,7 @@ pub(super) enum Focus {
 
 /// Result of one poll.
 #[derive(Debug, Clone)]
-pub(super) struct Sight {
+pub(super) struct Snapshot {
     pub(super) at: Instant,
     pub(super) locks: Vec<LockHolder>,
     pub(super) queues: Vec<QueueStats>,
@@ -49,17 +49,17 @@ pub(super) struct Sight {
 }
 
 /// Result of a poll, or the error.
-pub(super) type Looked = Result<Sight, String>;
+pub(super) type Looked = Result<Snapshot, String>;
 
 /// Polls repeatedly.
-pub(super) struct Looker {
+pub(super) struct Poller {
     turno: Turno,
     prefix: String,
 }
 
-impl Looker {
+impl Poller {
     pub(super) fn new(turno: Turno, prefix: String) -> Self {
-        Looker { turno, prefix }
+        Poller { turno, prefix }
     }
 
     /// Polls until the receiver is dropped.
@@ -88,14 +88,14 @@ impl Looker {
     }
 
     /// Polls once.
-    pub(super) async fn look(&self, focus: &Focus) -> turno::Result<Sight> {
-        let Looker { turno, prefix } = self;
+    pub(super) async fn look(&self, focus: &Focus) -> turno::Result<Snapshot> {
+        let Poller { turno, prefix } = self;
         let list = LockList {
             prefix: prefix.clone(),
             limit: MAX_PAGE,
             ..LockList::default()
         };
-        let mut sight = Sight {
+        let mut snapshot = Snapshot {
             locks: turno.lock_list(list).await?,
             queues: turno.inbox_stats(prefix).await?,
             outbox: self.outbox().await?,
@@ -110,20 +110,20 @@ impl Looker {
             Focus::Items(queue) => {
                 let inbox = turno.inbox(queue);
                 let items = inbox.list(ItemState::Failed, None, MOST).await?;
-                sight.items = Some((queue.clone(), items));
+                snapshot.items = Some((queue.clone(), items));
             }
-            Focus::Events if sight.outbox.is_none() => sight.events = Some(Vec::new()),
-            Focus::Events => sight.events = Some(self.events().await?),
+            Focus::Events if snapshot.outbox.is_none() => snapshot.events = Some(Vec::new()),
+            Focus::Events => snapshot.events = Some(self.events().await?),
             Focus::History => {
                 let ask = History {
                     prefix: prefix.clone(),
                     limit: MOST,
                     ..History::default()
                 };
-                sight.history = Some(turno.history(ask).await?);
+                snapshot.history = Some(turno.history(ask).await?);
             }
         }
-        Ok(sight)
+        Ok(snapshot)
     }
 
     /// Events have no names, so they are shown only without a prefix, and to callers that may see all names.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use turno::lock::LockHolder;
 
-use super::look::Sight;
+use super::look::Snapshot;
 
 /// Number of polls that are kept: about one minute.
 const LOOKS: usize = 61;
@@ -31,23 +31,23 @@ struct Lease {
 }
 
 impl Memory {
-    pub(super) fn see(&mut self, sight: &Sight) {
-        let mut leases = HashMap::with_capacity(sight.locks.len());
-        for lock in &sight.locks {
+    pub(super) fn see(&mut self, snapshot: &Snapshot) {
+        let mut leases = HashMap::with_capacity(snapshot.locks.len());
+        for lock in &snapshot.locks {
             let holding = holding(lock);
             let lease = lease(lock, self.leases.get(&holding));
             leases.insert(holding, lease);
         }
         self.leases = leases;
-        let mut queues = HashMap::with_capacity(sight.queues.len());
-        for stats in &sight.queues {
+        let mut queues = HashMap::with_capacity(snapshot.queues.len());
+        for stats in &snapshot.queues {
             let mut count = self.queues.remove(&stats.queue).unwrap_or_default();
-            count.add(sight.at, stats.completed);
+            count.add(snapshot.at, stats.completed);
             queues.insert(stats.queue.clone(), count);
         }
         self.queues = queues;
-        if let Some(stats) = &sight.outbox {
-            self.outbox.add(sight.at, stats.dispatched);
+        if let Some(stats) = &snapshot.outbox {
+            self.outbox.add(snapshot.at, stats.dispatched);
         }
     }
 

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::action::{Action, ActionOutcome};
 use super::draw;
-use super::look::{Focus, Sight};
+use super::look::{Focus, Snapshot};
 use super::screen::Ink;
 use super::view::{Step, View};
 
@@ -149,8 +149,8 @@ fn entry(id: i64, event: HistoryEvent) -> HistoryEntry {
 }
 
 /// Polled in the future, so that no time passes during a test.
-fn sight() -> Sight {
-    Sight {
+fn snapshot() -> Snapshot {
+    Snapshot {
         at: Instant::now() + Duration::from_secs(3600),
         locks: vec![lock("loan/1", 1, 285, 300), lock("loan/2", 2, 3, 60)],
         queues: vec![queue("mail", 2), queue("pay/q", 0)],
@@ -180,7 +180,7 @@ fn sight() -> Sight {
 
 fn view() -> View {
     let mut view = View::new("sqlite:turno.db".into());
-    view.see(sight());
+    view.see(snapshot());
     view
 }
 
@@ -280,14 +280,14 @@ fn without_colour_there_is_none() {
 fn what_is_selected_stays_so_when_others_come_and_go() {
     let mut view = view();
     press(&mut view, "j");
-    let mut next = sight();
+    let mut next = snapshot();
     next.locks.insert(0, lock("a", 9, 5, 5));
     view.see(next);
     press(&mut view, "b");
     let shown = text(&mut view, 80, 20);
     assert!(shown.contains("Takes loan/2 from user ana"), "{shown}");
     // The dialog keeps the row that was selected, whatever the next poll brings.
-    let mut next = sight();
+    let mut next = snapshot();
     next.locks = vec![lock("loan/2", 77, 5, 5)];
     view.see(next);
     let Step::Do(action, reason) = press(&mut view, "  gone \n") else {
@@ -394,7 +394,7 @@ fn what_is_old_says_so() {
     let shown = text(&mut view, 80, 20);
     assert!(shown.contains("old: 0 s") && shown.contains("the server is away"));
     assert!(shown.contains("loan/1"), "what was seen is still there");
-    view.see(sight());
+    view.see(snapshot());
     assert!(text(&mut view, 80, 20).contains("live"));
     view.tell(Ok(ActionOutcome::Done("1 item was requeued".into())));
     assert!(text(&mut view, 80, 20).contains("1 item was requeued"));

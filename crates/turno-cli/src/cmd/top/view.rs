@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::action::{Action, ActionOutcome};
 use super::list::{self, List, Subject};
-use super::look::{Focus, Sight};
+use super::look::{Focus, Snapshot};
 use super::memory::Memory;
 use super::screen::Tone;
 use crate::payload::printable;
@@ -69,7 +69,7 @@ pub(super) struct View {
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) note: Option<(String, Tone)>,
-    pub(super) sight: Option<Sight>,
+    pub(super) snapshot: Option<Snapshot>,
     pub(super) memory: Memory,
     /// Error of the last poll; what is shown is older.
     pub(super) trouble: Option<String>,
@@ -85,7 +85,7 @@ impl View {
             filter: String::new(),
             mode: Mode::Looking,
             note: None,
-            sight: None,
+            snapshot: None,
             memory: Memory::default(),
             trouble: None,
         }
@@ -102,14 +102,14 @@ impl View {
     }
 
     /// Stores the result of a poll. Parts that were not polled stay as they were.
-    pub(super) fn see(&mut self, mut sight: Sight) {
-        self.memory.see(&sight);
-        if let Some(old) = self.sight.take() {
-            sight.items = sight.items.or(old.items);
-            sight.events = sight.events.or(old.events);
-            sight.history = sight.history.or(old.history);
+    pub(super) fn see(&mut self, mut snapshot: Snapshot) {
+        self.memory.see(&snapshot);
+        if let Some(old) = self.snapshot.take() {
+            snapshot.items = snapshot.items.or(old.items);
+            snapshot.events = snapshot.events.or(old.events);
+            snapshot.history = snapshot.history.or(old.history);
         }
-        self.sight = Some(sight);
+        self.snapshot = Some(snapshot);
         self.trouble = None;
     }
 
@@ -130,26 +130,26 @@ impl View {
 
     /// Returns the age of the data.
     pub(super) fn age(&self) -> Duration {
-        let at = self.sight.as_ref().map(|sight| sight.at);
+        let at = self.snapshot.as_ref().map(|snapshot| snapshot.at);
         at.map_or(Duration::ZERO, |at| Instant::now().duration_since(at))
     }
 
     /// Returns the current list, with the filter applied; `None` before its first poll.
     pub(super) fn list(&self) -> Option<List> {
-        let sight = self.sight.as_ref()?;
+        let snapshot = self.snapshot.as_ref()?;
         let mut list = match (self.tab, &self.opened) {
-            (Tab::Locks, _) => list::locks::list(&sight.locks, &self.memory, self.age()),
-            (Tab::Queues, None) => list::queues::queues(&sight.queues, &self.memory),
+            (Tab::Locks, _) => list::locks::list(&snapshot.locks, &self.memory, self.age()),
+            (Tab::Queues, None) => list::queues::queues(&snapshot.queues, &self.memory),
             (Tab::Queues, Some(queue)) => {
-                let (_, items) = sight.items.as_ref().filter(|(of, _)| of == queue)?;
+                let (_, items) = snapshot.items.as_ref().filter(|(of, _)| of == queue)?;
                 list::queues::items(queue, items)
             }
             (Tab::Outbox, _) => {
-                let events = sight.events.as_ref()?;
-                list::outbox::list(sight.outbox.as_ref(), events, &self.memory)
+                let events = snapshot.events.as_ref()?;
+                list::outbox::list(snapshot.outbox.as_ref(), events, &self.memory)
             }
-            (Tab::Once, _) => list::once::list(&sight.once),
-            (Tab::History, _) => list::history::list(sight.history.as_ref()?),
+            (Tab::Once, _) => list::once::list(&snapshot.once),
+            (Tab::History, _) => list::history::list(snapshot.history.as_ref()?),
         };
         list.rows.retain(|row| row.has(&self.filter));
         Some(list)

@@ -10,7 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
 use tokio::sync::Semaphore;
-use turno::once::http::{Attempt, Fate};
+use turno::once::http::{Attempt, WorkOutcome};
 
 use crate::application::{Application, Payment};
 use crate::say;
@@ -109,8 +109,13 @@ pub async fn pay(State(web): State<Arc<Web>>, request: Request) -> axum::respons
     const FAILED: StatusCode = StatusCode::INTERNAL_SERVER_ERROR;
     match web.pay(request).await {
         Ok(Some(response)) => response.map(axum::body::Body::from),
-        Ok(None) => (FAILED, Extension(Fate::Undone)).into_response(),
+        Ok(None) => (FAILED, Extension(WorkOutcome::Undone)).into_response(),
         // Perhaps a commit whose response was lost.
-        Err(error) => (FAILED, Extension(Fate::Unknown), format!("{error:#}")).into_response(),
+        Err(error) => (
+            FAILED,
+            Extension(WorkOutcome::Unknown),
+            format!("{error:#}"),
+        )
+            .into_response(),
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use async_trait::async_trait;
 use turno::once::Probe;
-use turno::once::http::{Asked, InFlight, Policy, Prober, StoredResponse, Template, Unknown};
+use turno::once::http::{
+    InFlight, Policy, ProbeRequest, Prober, StoredResponse, Template, Unknown,
+};
 
 use crate::application::Application;
 use crate::handler::KEY;
@@ -38,7 +40,7 @@ struct Ledger(Arc<Application>);
 
 #[async_trait]
 impl Prober for Ledger {
-    async fn probe(&self, asked: &Asked<'_>) -> Probe<StoredResponse> {
+    async fn probe(&self, asked: &ProbeRequest<'_>) -> Probe<StoredResponse> {
         let key = asked.head.headers.get(KEY);
         let Some(key) = key.and_then(|key| key.to_str().ok()) else {
             return Probe::Unsure;

@@ -16,9 +16,9 @@ use crate::conformance::outbox::fixtures as outbox_kit;
 use crate::conformance::{TestStore, rule};
 
 /// A recorded action: component, event, object, number, user and reason. Lists are newest first.
-type Line = (Part, HistoryEvent, String, Option<u64>, String, String);
+type HistoryLine = (Part, HistoryEvent, String, Option<u64>, String, String);
 
-fn line(entry: HistoryEntry) -> Line {
+fn line(entry: HistoryEntry) -> HistoryLine {
     assert_eq!((entry.token, entry.mode, entry.owner), (None, None, None));
     (
         entry.part,
@@ -30,7 +30,7 @@ fn line(entry: HistoryEntry) -> Line {
     )
 }
 
-fn expected(part: Part, event: HistoryEvent, of: &str, many: u64, why: &str) -> Line {
+fn expected(part: Part, event: HistoryEvent, of: &str, many: u64, why: &str) -> HistoryLine {
     (part, event, of.into(), Some(many), "ana".into(), why.into())
 }
 
@@ -38,7 +38,7 @@ async fn asked(turno: &Turno, ask: History) -> Vec<HistoryEntry> {
     turno.store().history(&ask).await.unwrap()
 }
 
-async fn lines(turno: &Turno) -> Vec<Line> {
+async fn lines(turno: &Turno) -> Vec<HistoryLine> {
     let all = asked(turno, History::default()).await;
     all.into_iter().map(line).collect()
 }
@@ -271,7 +271,7 @@ async fn the_history_is_of_everything(bed: &TestStore) {
     lock(&turno, "r", "b").await.release().await.unwrap();
     lock(&turno, "other", "a").await.release().await.unwrap();
 
-    let told = |entries: &[HistoryEntry]| -> Vec<(Part, HistoryEvent)> {
+    let events = |entries: &[HistoryEntry]| -> Vec<(Part, HistoryEvent)> {
         entries
             .iter()
             .map(|entry| (entry.part, entry.event))
@@ -292,14 +292,14 @@ async fn the_history_is_of_everything(bed: &TestStore) {
         ..History::default()
     };
     for ask in [&named, &begun] {
-        assert_eq!(told(&asked(&turno, ask.clone()).await), all);
+        assert_eq!(events(&asked(&turno, ask.clone()).await), all);
         for part in Part::ALL {
             let ask = History {
                 part: Some(part),
                 ..ask.clone()
             };
             let of_it: Vec<_> = all.into_iter().filter(|(of, _)| *of == part).collect();
-            assert_eq!(told(&asked(&turno, ask).await), of_it, "{part}");
+            assert_eq!(events(&asked(&turno, ask).await), of_it, "{part}");
         }
         let (mut seen, mut before) = (Vec::new(), None);
         loop {
@@ -312,13 +312,13 @@ async fn the_history_is_of_everything(bed: &TestStore) {
             assert!(page.len() <= 1);
             let Some(last) = page.last() else { break };
             before = last.id;
-            seen.extend(told(&page));
+            seen.extend(events(&page));
         }
         assert_eq!(seen, all);
     }
     // A query for locks returns only locks.
     let locks = of_lock(&turno, "r").await;
-    assert_eq!(told(&locks), [all[0], all[2]]);
+    assert_eq!(events(&locks), [all[0], all[2]]);
     assert!(locks.iter().all(|entry| entry.token.is_some()));
 }
 
@@ -339,9 +339,9 @@ async fn the_history_begins_with_what_is_held(bed: &TestStore) {
         (Some(Part::Once), &[HistoryEvent::Forgotten]),
         (Some(Part::Outbox), &[]),
     ] {
-        let told = turno.history(ask(part)).await.unwrap();
-        let told: Vec<_> = told.iter().map(|entry| entry.event).collect();
-        assert_eq!(told, events, "{part:?}");
+        let found = turno.history(ask(part)).await.unwrap();
+        let found: Vec<_> = found.iter().map(|entry| entry.event).collect();
+        assert_eq!(found, events, "{part:?}");
     }
     held.release().await.unwrap();
 }
@@ -358,9 +358,9 @@ async fn deeds_do_not_hide_a_lease(bed: &TestStore) {
         assert!(turno.once("r").forget().await.unwrap());
     }
     turno.lock("r").release(old.token).await.unwrap();
-    let told: Vec<_> = of_lock(&turno, "r").await;
-    let told: Vec<_> = told.iter().map(|entry| entry.event).collect();
-    assert_eq!(told, [HistoryEvent::Late, HistoryEvent::TakenOver]);
+    let events: Vec<_> = of_lock(&turno, "r").await;
+    let events: Vec<_> = events.iter().map(|entry| entry.event).collect();
+    assert_eq!(events, [HistoryEvent::Late, HistoryEvent::TakenOver]);
     new.release().await.unwrap();
 }
 

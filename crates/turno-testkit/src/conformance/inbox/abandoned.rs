@@ -5,7 +5,7 @@ use std::time::Duration;
 use turno::inbox::ItemState;
 
 use crate::conformance::inbox::fixtures::*;
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::{TestStore, rule};
 
 /// A claim that is not extended in time expires, by the store's clock.
@@ -16,7 +16,7 @@ async fn a_claim_ends_with_its_lease(bed: &TestStore) {
     push(&inbox, &["1"]).await;
     let short = Duration::from_millis(100);
     let held = inbox.claim().lease(short).take().await.unwrap().remove(0);
-    let waiting = theirs.claim().lease(LONG).wait(PATIENCE).take();
+    let waiting = theirs.claim().lease(LONG).wait(TIMEOUT).take();
     let taken = waiting.await.unwrap().remove(0);
     assert_eq!((taken.claim.item, taken.attempt), (held.claim.item, 2));
     assert!(turno::clock::machine() >= held.expires_at);
@@ -96,7 +96,7 @@ async fn an_extended_claim_is_not_taken_over(bed: &TestStore) {
     let ask = inbox.claim().lease(short).limit(2);
     let held = ask.take().await.unwrap();
     let first_end = held[0].expires_at;
-    crate::eventually_async(PATIENCE, "several leases", async || {
+    crate::eventually_async(TIMEOUT, "several leases", async || {
         // Extending one item extends both. The extension is long, so that a pause of the machine does not lose them.
         let extended = inbox.extend(&[held[0].claim], LONG).await.unwrap();
         assert_eq!(extended, all_done(1));

@@ -9,7 +9,7 @@ use turno::{CallOptions, Result, Turno};
 use uuid::Uuid;
 
 use crate::conformance::inbox::fixtures::*;
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::{TestStore, rule};
 
 /// More calls than one batch holds.
@@ -209,11 +209,11 @@ async fn an_open_transaction_keeps_nobody_else_waiting(bed: &TestStore) {
         };
         ("q".into(), vec![item])
     });
-    let others = tokio::time::timeout(PATIENCE, others).await;
+    let others = tokio::time::timeout(TIMEOUT, others).await;
     assert!(others.unwrap().into_iter().all(|answer| answer.is_ok()));
     assert!(!waiting.is_finished());
     tx.commit().await.unwrap();
-    let pushed = tokio::time::timeout(PATIENCE, &mut waiting).await.unwrap();
+    let pushed = tokio::time::timeout(TIMEOUT, &mut waiting).await.unwrap();
     assert!(pushed.unwrap().unwrap().duplicate);
 }
 

@@ -6,7 +6,7 @@ use turno::inbox::ItemState;
 use turno::store::InboxIdle;
 
 use crate::conformance::inbox::fixtures::*;
-use crate::conformance::lock::fixtures::{PATIENCE, secs};
+use crate::conformance::lock::fixtures::{TIMEOUT, secs};
 use crate::conformance::{TestStore, rule};
 
 /// A claim gets at most its limit, and no other claim gets the same items.
@@ -64,7 +64,7 @@ async fn a_waiting_claim_gets_the_next_push(bed: &TestStore) {
     let first = push(&inbox, &["0"]).await;
     assert_eq!(ids(&take(&inbox, 1).await), first);
     for pusher in [&turno, &other] {
-        let waiting = tokio::spawn(inbox.claim().wait(PATIENCE).take());
+        let waiting = tokio::spawn(inbox.claim().wait(TIMEOUT).take());
         let pushed = push(&pusher.inbox("q"), &["1"]).await;
         let claimed = waiting.await.unwrap().unwrap();
         assert_eq!(ids(&claimed), pushed);

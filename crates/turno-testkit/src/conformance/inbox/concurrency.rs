@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use turno::inbox::{ClaimedItem, Inbox, ItemId};
 
 use crate::conformance::inbox::fixtures::*;
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::{TestStore, rule};
 
 const WORKERS: usize = 4;
@@ -110,7 +110,7 @@ async fn a_crowd_of_workers_does_each_item_once(bed: &TestStore) {
             work(inbox, board, &mut rng).await;
         });
     }
-    let working = tokio::time::timeout(PATIENCE, tasks.join_all());
+    let working = tokio::time::timeout(TIMEOUT, tasks.join_all());
     assert!(working.await.is_ok(), "not all is done, with seed {seed}");
     assert_eq!(counts(&inbox).await, [0, 0, 0, ITEMS as u64, 0]);
     let board = board.lock().unwrap();

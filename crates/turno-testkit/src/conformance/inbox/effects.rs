@@ -8,7 +8,7 @@ use turno::tx::Transaction;
 
 use crate::conformance::inbox::fixtures::*;
 use crate::conformance::inbox::start::start;
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::{TestStore, rule};
 
 /// Database of the handlers' effects: the store's own, through an application's connection.
@@ -32,7 +32,7 @@ impl Database {
         match self {
             Database::Sqlite(file) => {
                 let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
-                let options = options.busy_timeout(PATIENCE);
+                let options = options.busy_timeout(TIMEOUT);
                 let db = sqlx::SqliteConnection::connect_with(&options).await;
                 let mut db = db.map_err(|error| error.to_string())?;
                 let mut tx = db.begin().await.map_err(|error| error.to_string())?;
@@ -102,17 +102,17 @@ async fn an_effect_commits_with_its_completion(bed: &TestStore) {
         }
     };
     let running = start(inbox.worker(handler).lease(LONG));
-    crate::eventually_async(PATIENCE, "both", async || {
+    crate::eventually_async(TIMEOUT, "both", async || {
         (counts(&inbox).await[3] == 2).then_some(())
     })
     .await;
     let report = running.stop().await;
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Ok(line) = heard.try_recv() {
-        told.push(line);
+        received.push(line);
     }
     let counted = (report.completed, report.failed, report.lost);
-    assert_eq!(counted, (0, 1, 0), "{told:#?}");
+    assert_eq!(counted, (0, 1, 0), "{received:#?}");
     assert_eq!(payments(bed).await, 2);
 }
 
@@ -125,7 +125,7 @@ async fn a_lost_item_leaves_no_effect(bed: &TestStore) {
     push(&inbox, &["a"]).await;
     let database = Database::of(bed);
     let theirs = other.inbox("q");
-    let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut received) = tokio::sync::mpsc::unbounded_channel();
     let handler = move |job: Job<String>| {
         let (database, theirs, sender) = (database.clone(), theirs.clone(), sender.clone());
         async move {
@@ -140,7 +140,7 @@ async fn a_lost_item_leaves_no_effect(bed: &TestStore) {
     // With capacity for one item only, so that the worker does not claim the lost item itself.
     let worker = inbox.worker(handler).concurrency(1).prefetch(0);
     let running = start(worker.lease(LONG));
-    let (held, paid) = told.recv().await.unwrap();
+    let (held, paid) = received.recv().await.unwrap();
     assert_eq!(held.len(), 1);
     assert!(paid.unwrap_err().contains("lost"));
     assert_eq!(payments(bed).await, 0);

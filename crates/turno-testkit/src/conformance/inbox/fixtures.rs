@@ -50,7 +50,7 @@ pub(in crate::conformance) async fn take_one(inbox: &Inbox) -> ClaimedItem {
 /// Claims until there is an item.
 pub(in crate::conformance) async fn take_soon(inbox: &Inbox) -> ClaimedItem {
     crate::eventually_async(
-        crate::conformance::lock::fixtures::PATIENCE,
+        crate::conformance::lock::fixtures::TIMEOUT,
         "an item to claim",
         async || take(inbox, 1).await.pop(),
     )

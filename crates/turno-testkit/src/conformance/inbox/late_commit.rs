@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::conformance::caller_writes::InboxTx;
 use crate::conformance::inbox::fixtures::*;
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::{Caller, TestStore, rule};
 
 /// Pushes in a transaction. On a store with a single writer, it commits at once.
@@ -59,7 +59,7 @@ async fn a_clock_that_was_set_back_hides_nothing_that_is_due(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     push_all(&inbox, [item("before").delay(Duration::from_millis(1))]).await;
     // With room for more: then the store knows that all that was due is claimed.
-    let before = crate::eventually_async(PATIENCE, "the first item", async || {
+    let before = crate::eventually_async(TIMEOUT, "the first item", async || {
         Some(take(&inbox, 10).await).filter(|items| !items.is_empty())
     });
     complete(&inbox, &before.await).await;
@@ -113,7 +113,7 @@ async fn commits_in_any_order_are_found(bed: &TestStore) {
         found.extend(ids(&claimed));
         complete(&inbox, &claimed).await;
     }
-    crate::eventually_async(PATIENCE, "all that was committed", async || {
+    crate::eventually_async(TIMEOUT, "all that was committed", async || {
         found.extend(ids(&take(&inbox, 100).await));
         (found.len() >= 2 * MANY).then_some(())
     })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use turno::inbox::{Item, ItemState};
 
 use crate::conformance::inbox::fixtures::*;
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::{TestStore, rule};
 
 /// Ids grow within one push and from one push to the next, across queues and instances.
@@ -139,7 +139,7 @@ async fn pushes_at_once_lose_nothing(bed: &TestStore) {
     assert_eq!(all.len(), 4 * EACH);
     let inbox = bed.turno().await.inbox("q");
     let mut claimed = Vec::new();
-    crate::eventually_async(PATIENCE, "all that was pushed", async || {
+    crate::eventually_async(TIMEOUT, "all that was pushed", async || {
         claimed.extend(ids(&take(&inbox, 1000).await));
         (claimed.len() == all.len()).then_some(())
     })

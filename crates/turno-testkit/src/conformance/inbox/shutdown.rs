@@ -11,7 +11,7 @@ use turno::inbox::{ItemState, Job};
 
 use crate::conformance::inbox::fixtures::*;
 use crate::conformance::inbox::start::start;
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::{TestStore, rule};
 
 /// Lease that is long enough for a busy test machine, and short enough to be exceeded.
@@ -36,13 +36,13 @@ async fn a_slow_handler_keeps_its_claim(bed: &TestStore) {
     let running = start(inbox.worker(handler).lease(SHORT));
     gate.next().await;
     let end = turno::clock::machine() + SHORT * 5 / 2;
-    crate::eventually_async(PATIENCE, "several leases", async || {
+    crate::eventually_async(TIMEOUT, "several leases", async || {
         assert_eq!(take(&other.inbox("q"), 1).await, []);
         (turno::clock::machine() > end).then_some(())
     })
     .await;
     gate.open.add_permits(1);
-    crate::eventually_async(PATIENCE, "its completion", async || {
+    crate::eventually_async(TIMEOUT, "its completion", async || {
         (counts(&inbox).await[3] == 1).then_some(())
     })
     .await;
@@ -76,17 +76,17 @@ async fn a_lost_claim_stops_its_handler(bed: &TestStore) {
         }
     };
     let running = start(inbox.worker(handler).lease(SHORT));
-    let lost = timeout(PATIENCE, beginning.recv()).await.unwrap().unwrap();
+    let lost = timeout(TIMEOUT, beginning.recv()).await.unwrap().unwrap();
     assert!(!lost.is_cancelled());
     assert_eq!(other.inbox("q").reset(Duration::ZERO).await.unwrap(), 1);
-    let told = timeout(PATIENCE, lost.cancelled()).await;
-    told.expect("it is never told");
-    crate::eventually_async(PATIENCE, "another attempt", async || {
+    let outcome = timeout(TIMEOUT, lost.cancelled()).await;
+    outcome.expect("the loss is never reported");
+    crate::eventually_async(TIMEOUT, "another attempt", async || {
         (counts(&inbox).await[3] == 1).then_some(())
     })
     .await;
     // The worker has noticed already; the handler's own task has yet to be stopped.
-    crate::eventually_async(PATIENCE, "the handler to be stopped", async || {
+    crate::eventually_async(TIMEOUT, "the handler to be stopped", async || {
         dropped.load(Ordering::SeqCst).then_some(())
     })
     .await;
@@ -124,7 +124,7 @@ impl Gate {
     }
 
     async fn next(&mut self) -> String {
-        let begun = timeout(PATIENCE, self.begun.recv()).await;
+        let begun = timeout(TIMEOUT, self.begun.recv()).await;
         begun.expect("a handler begins").unwrap()
     }
 }
@@ -141,7 +141,7 @@ async fn a_shutdown_gives_back_what_was_not_begun(bed: &TestStore) {
     let worker = inbox.worker(handler).concurrency(1).prefetch(5);
     let running = start(worker.lease(LONG));
     assert_eq!(gate.next().await, "1");
-    crate::eventually_async(PATIENCE, "a full hand", async || {
+    crate::eventually_async(TIMEOUT, "a full hand", async || {
         (counts(&inbox).await == [0, 0, 6, 0, 0]).then_some(())
     })
     .await;
@@ -191,6 +191,6 @@ async fn an_idle_worker_ends_at_once(bed: &TestStore) {
     push(&inbox, &["x"]).await;
     let (_gate, handler) = Gate::new();
     let done = inbox.worker(handler).run(std::future::ready(()));
-    timeout(PATIENCE, done).await.unwrap().unwrap();
+    timeout(TIMEOUT, done).await.unwrap().unwrap();
     assert_eq!(counts(&inbox).await, [1, 0, 0, 0, 0]);
 }

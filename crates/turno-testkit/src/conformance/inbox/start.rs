@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use turno::HandlerError;
 use turno::inbox::{Job, Worker, WorkerReport};
 
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 
 /// A running worker. On drop, it is shut down.
 pub(in crate::conformance) struct Running {
@@ -50,7 +50,7 @@ pub(in crate::conformance) struct Stopping {
 
 impl Stopping {
     pub(in crate::conformance) async fn ended(self) -> WorkerReport {
-        let report = timeout(PATIENCE, self.task).await;
+        let report = timeout(TIMEOUT, self.task).await;
         report.expect("it never ends").unwrap().unwrap()
     }
 }

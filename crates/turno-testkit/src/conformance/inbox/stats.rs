@@ -5,7 +5,7 @@ use std::time::Duration;
 use turno::inbox::{ClaimedItem, Inbox, ItemId, ItemState};
 
 use crate::conformance::inbox::fixtures::*;
-use crate::conformance::lock::fixtures::{PATIENCE, secs};
+use crate::conformance::lock::fixtures::{TIMEOUT, secs};
 use crate::conformance::{TestStore, rule};
 
 /// What the statistics and the list of a queue say that has no items at all.
@@ -49,7 +49,7 @@ async fn a_claim_needs_no_push_before_it(bed: &TestStore) {
     assert_eq!(inbox.requeue(None).await.unwrap(), 0);
     assert_missing(&inbox).await;
     let waiting = {
-        let claim = turno.inbox("mail").claim().wait(PATIENCE);
+        let claim = turno.inbox("mail").claim().wait(TIMEOUT);
         tokio::spawn(async move { claim.take().await.unwrap() })
     };
     push(&other.inbox("mail"), &["1"]).await;
@@ -87,7 +87,7 @@ async fn the_oldest_pending_item_is_known(bed: &TestStore) {
     assert_eq!(oldest().await, None);
     push(&inbox, &["1"]).await;
     let wait = Duration::from_millis(30);
-    crate::eventually_async(PATIENCE, "an age", async || {
+    crate::eventually_async(TIMEOUT, "an age", async || {
         oldest().await.is_some_and(|age| age >= wait).then_some(())
     })
     .await;
@@ -117,7 +117,7 @@ async fn time_makes_items_pending(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     let soon = [1, 2, 3].map(|n| item("x").delay(Duration::from_millis(100 * n)));
     push_all(&inbox, soon).await;
-    crate::eventually_async(PATIENCE, "all to be due", async || {
+    crate::eventually_async(TIMEOUT, "all to be due", async || {
         let [pending, scheduled, ..] = counts(&inbox).await;
         assert_eq!(pending + scheduled, 3);
         (pending == 3).then_some(())
@@ -214,7 +214,7 @@ async fn the_counters_add_up_under_load(bed: &TestStore) {
             }
         }
     });
-    crate::eventually_async(PATIENCE, "all to be completed", async || {
+    crate::eventually_async(TIMEOUT, "all to be completed", async || {
         let stats = inbox.stats().await.unwrap();
         assert_eq!(stats.total, ITEMS as u64, "{stats:?}");
         (stats.completed == ITEMS as u64).then_some(())

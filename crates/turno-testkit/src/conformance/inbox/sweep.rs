@@ -177,9 +177,9 @@ async fn swept_failures_are_in_the_history(bed: &TestStore) {
     };
     for _ in 0..2 {
         turno.sweep(&asked).await.unwrap();
-        let mut told = turno.store().history(&History::default()).await.unwrap();
-        told.sort_by(|a, b| a.resource.cmp(&b.resource));
-        let told: Vec<_> = told
+        let mut events = turno.store().history(&History::default()).await.unwrap();
+        events.sort_by(|a, b| a.resource.cmp(&b.resource));
+        let events: Vec<_> = events
             .iter()
             .map(|entry| {
                 assert_eq!(
@@ -191,7 +191,7 @@ async fn swept_failures_are_in_the_history(bed: &TestStore) {
                 (entry.resource.as_str(), entry.count)
             })
             .collect();
-        assert_eq!(told, [("a", Some(3)), ("b", Some(2))]);
+        assert_eq!(events, [("a", Some(3)), ("b", Some(2))]);
     }
 }
 

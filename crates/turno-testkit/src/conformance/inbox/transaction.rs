@@ -6,7 +6,7 @@ use turno::inbox::{Inbox, ItemState};
 
 use crate::conformance::caller_writes::Write;
 use crate::conformance::inbox::fixtures::*;
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::{Caller, TestStore, rule};
 
 /// Completes held items, in a transaction that stays open.
@@ -105,7 +105,7 @@ async fn a_committed_push_reaches_a_waiting_claim(bed: &TestStore) {
     let turno = bed.turno().await;
     for caller in bed.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
-        let waiting = tokio::spawn(inbox.claim().lease(LONG).wait(PATIENCE).take());
+        let waiting = tokio::spawn(inbox.claim().lease(LONG).wait(TIMEOUT).take());
         let tx = bed.open_push(*caller, &inbox, &[item("a")]).await;
         tx.commit().await;
         let claimed = waiting.await.unwrap().unwrap();
@@ -185,7 +185,7 @@ async fn an_item_being_completed_is_not_taken_over(bed: &TestStore) {
             let claim = inbox.claim().lease(Duration::from_millis(150));
             let held = claim.take().await.unwrap();
             let tx = open_complete(bed, *caller, &inbox, &held).await.unwrap();
-            crate::eventually_async(PATIENCE, "the claim's end", async || {
+            crate::eventually_async(TIMEOUT, "the claim's end", async || {
                 (turno::clock::machine() > held[0].expires_at).then_some(())
             })
             .await;

@@ -12,7 +12,7 @@ use turno::inbox::{ItemState, Job};
 
 use crate::conformance::inbox::fixtures::*;
 use crate::conformance::inbox::start::start;
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::{TestStore, rule};
 
 /// Poll interval that no rule waits for.
@@ -50,7 +50,7 @@ async fn a_worker_handles_every_item(bed: &TestStore) {
         other.inbox("q").push(&note).await.unwrap();
     }
     for _ in 0..NOTES {
-        timeout(PATIENCE, done.recv()).await.unwrap().unwrap();
+        timeout(TIMEOUT, done.recv()).await.unwrap().unwrap();
     }
     let report = running.stop().await;
     assert_eq!((report.completed, report.failed), (NOTES as u64, 0));
@@ -89,7 +89,7 @@ async fn a_worker_keeps_to_its_concurrency(bed: &TestStore) {
 }
 
 async fn until_completed(inbox: &turno::inbox::Inbox, many: u64) {
-    crate::eventually_async(PATIENCE, &format!("{many} completions"), async || {
+    crate::eventually_async(TIMEOUT, &format!("{many} completions"), async || {
         (counts(inbox).await[3] == many).then_some(())
     })
     .await;
@@ -110,13 +110,13 @@ fn telling(
 #[rule]
 async fn a_push_wakes_an_idle_worker(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
-    let (sender, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let worker = turno.inbox("q").worker(telling(sender)).poll(NEVER);
     let running = start(worker.concurrency(2));
     for n in 0..6 {
         let pusher = if n % 2 == 0 { &turno } else { &other };
         push(&pusher.inbox("q"), &[&n.to_string()]).await;
-        let got = timeout(PATIENCE, told.recv()).await;
+        let got = timeout(TIMEOUT, received.recv()).await;
         assert_eq!(got.expect("a wake-up").unwrap(), n.to_string());
     }
     running.stop().await;
@@ -126,11 +126,11 @@ async fn a_push_wakes_an_idle_worker(bed: &TestStore) {
 #[rule]
 async fn a_worker_wakes_for_what_is_due(bed: &TestStore) {
     let turno = bed.turno().await;
-    let (sender, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let inbox = turno.inbox("q");
     let running = start(inbox.worker(telling(sender)).poll(NEVER));
     push_all(&inbox, [item("soon").delay(Duration::from_millis(80))]).await;
-    let got = timeout(PATIENCE, told.recv()).await;
+    let got = timeout(TIMEOUT, received.recv()).await;
     assert_eq!(got.expect("in time").unwrap(), "soon");
     running.stop().await;
 }
@@ -139,19 +139,19 @@ async fn a_worker_wakes_for_what_is_due(bed: &TestStore) {
 #[rule]
 async fn a_worker_looks_by_itself(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
-    let (sender, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let inbox = turno.inbox("q");
     push(&inbox, &["0"]).await;
     let poll = Duration::from_millis(50);
     let running = start(inbox.worker(telling(sender)).poll(poll));
-    timeout(PATIENCE, told.recv()).await.unwrap().unwrap();
+    timeout(TIMEOUT, received.recv()).await.unwrap().unwrap();
     for n in 1..4 {
         if !bed.is_sqlite() {
             // Without a listener row, the push sends no notification.
             bed.run("delete from turno.inbox_listener").await;
         }
         push(&other.inbox("q"), &[&n.to_string()]).await;
-        let got = timeout(PATIENCE, told.recv()).await;
+        let got = timeout(TIMEOUT, received.recv()).await;
         assert_eq!(got.expect("a look").unwrap(), n.to_string());
     }
     running.stop().await;
@@ -175,7 +175,7 @@ async fn failures_and_panics_are_tried_again(bed: &TestStore) {
         }
     };
     let running = start(inbox.worker(handler).poll(NEVER));
-    crate::eventually_async(PATIENCE, "the last attempt", async || {
+    crate::eventually_async(TIMEOUT, "the last attempt", async || {
         (counts(&inbox).await[4] == 1).then_some(())
     })
     .await;
@@ -204,7 +204,7 @@ async fn a_wrong_payload_is_a_failed_attempt(bed: &TestStore) {
         Ok::<_, Infallible>(())
     };
     let running = start(inbox.worker(handler));
-    crate::eventually_async(PATIENCE, "both", async || {
+    crate::eventually_async(TIMEOUT, "both", async || {
         (counts(&inbox).await == [0, 0, 0, 1, 1]).then_some(())
     })
     .await;
@@ -221,7 +221,7 @@ async fn a_failed_handler_backs_off(bed: &TestStore) {
     push(&inbox, &["x"]).await;
     let handler = |_: Job<String>| async { Err::<(), _>("no money") };
     let running = start(inbox.worker(handler));
-    crate::eventually_async(PATIENCE, "a back-off", async || {
+    crate::eventually_async(TIMEOUT, "a back-off", async || {
         (counts(&inbox).await[1] == 1).then_some(())
     })
     .await;

@@ -168,7 +168,7 @@ async fn many_renew_the_same(bed: &TestStore) {
 /// Without batching, all results are the same.
 #[rule]
 async fn alone_is_the_same(bed: &TestStore) {
-    let alone = Turno::builder().gather(Batching::Alone);
+    let alone = Turno::builder().batching(Batching::Alone);
     let turno = alone.connect(bed.url()).await.unwrap();
     let tasks: Vec<_> = (0..20)
         .map(|n| {
@@ -202,8 +202,8 @@ async fn a_crowd_shares_its_commits(bed: &TestStore) {
         // On SQLite the number of commits is not visible; `writer.rs` tests it.
         return;
     }
-    for (gather, most) in [(Batching::Batched, CROWD / 2), (Batching::Alone, CROWD)] {
-        let turno = Turno::builder().gather(gather);
+    for (batching, most) in [(Batching::Batched, CROWD / 2), (Batching::Alone, CROWD)] {
+        let turno = Turno::builder().batching(batching);
         let turno = turno.connect(bed.url()).await.unwrap();
         // The first push creates the queue.
         turno.inbox("q").push(&0).await.unwrap();
@@ -228,7 +228,7 @@ async fn a_crowd_shares_its_commits(bed: &TestStore) {
         for table in ["turno.inbox_item", "turno.lock"] {
             let commits = format!("select count(distinct xmin::text) from {table}");
             let commits = bed.number(&commits).await;
-            match gather {
+            match batching {
                 Batching::Batched => assert!(commits <= most as i64, "{table}: {commits}"),
                 Batching::Alone => assert_eq!(commits, most as i64, "{table}"),
             }

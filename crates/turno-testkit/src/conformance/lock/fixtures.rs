@@ -8,7 +8,7 @@ use turno::{Token, Turno};
 use uuid::Uuid;
 
 /// Timeout, longer than any step takes.
-pub(in crate::conformance) const PATIENCE: Duration = Duration::from_secs(20);
+pub(in crate::conformance) const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(in crate::conformance) const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -119,7 +119,7 @@ pub(in crate::conformance) async fn stand_in_line(turno: &Turno, resource: &str,
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, signed_in)
+    tokio::time::timeout(TIMEOUT, signed_in)
         .await
         .expect("a place in line");
 }
@@ -127,7 +127,7 @@ pub(in crate::conformance) async fn stand_in_line(turno: &Turno, resource: &str,
 /// Waits until a resource has this many waiters.
 pub(in crate::conformance) async fn until_waiting(turno: &Turno, resource: &str, waiters: u64) {
     crate::eventually_async(
-        PATIENCE,
+        TIMEOUT,
         &format!("{waiters} waiters for {resource}"),
         async || (turno.lock(resource).status().await.unwrap().waiters == waiters).then_some(()),
     )
@@ -136,7 +136,7 @@ pub(in crate::conformance) async fn until_waiting(turno: &Turno, resource: &str,
 
 /// Waits until a resource is free.
 pub(in crate::conformance) async fn until_free(turno: &Turno, resource: &str) {
-    crate::eventually_async(PATIENCE, &format!("{resource} to be free"), async || {
+    crate::eventually_async(TIMEOUT, &format!("{resource} to be free"), async || {
         turno
             .lock(resource)
             .status()

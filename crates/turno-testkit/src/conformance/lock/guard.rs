@@ -142,7 +142,7 @@ async fn a_guarded_lock_is_not_taken_over(bed: &TestStore) {
             tx.commit().await;
             let new = match early {
                 Ok(_) => mine(lock.acquire().await.unwrap()),
-                Err(_) => mine(timeout(PATIENCE, taking).await.unwrap().unwrap().unwrap()),
+                Err(_) => mine(timeout(TIMEOUT, taking).await.unwrap().unwrap().unwrap()),
             };
             assert!(new.token() > old);
         }
@@ -193,7 +193,7 @@ async fn a_wait_beside_a_guard_ends_as_an_answer(bed: &TestStore) {
             tx.commit().await;
             let answer = match early {
                 Ok(answer) => answer,
-                Err(_) => timeout(PATIENCE, waiting).await.expect("it never ends"),
+                Err(_) => timeout(TIMEOUT, waiting).await.expect("it never ends"),
             };
             let answer = answer
                 .unwrap()
@@ -246,7 +246,7 @@ async fn a_guard_ends_with_its_transaction(bed: &TestStore) {
                 .await
                 .unwrap(),
         );
-        timeout(PATIENCE, lease.renew()).await.unwrap().unwrap();
-        timeout(PATIENCE, lease.release()).await.unwrap().unwrap();
+        timeout(TIMEOUT, lease.renew()).await.unwrap().unwrap();
+        timeout(TIMEOUT, lease.release()).await.unwrap().unwrap();
     }
 }

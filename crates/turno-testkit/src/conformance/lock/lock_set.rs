@@ -163,7 +163,7 @@ async fn opposite_orders_never_deadlock(bed: &TestStore) {
             for _ in 0..10 {
                 let all = turno
                     .locks(names)
-                    .wait(PATIENCE * 2)
+                    .wait(TIMEOUT * 2)
                     .acquire()
                     .await
                     .unwrap()
@@ -179,7 +179,7 @@ async fn opposite_orders_never_deadlock(bed: &TestStore) {
             }
         });
     }
-    tokio::time::timeout(PATIENCE * 2, tasks.join_all())
+    tokio::time::timeout(TIMEOUT * 2, tasks.join_all())
         .await
         .expect("they wait for each other");
 }

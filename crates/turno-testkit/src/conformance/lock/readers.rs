@@ -52,7 +52,7 @@ async fn hold(machines: &[Turno], mode: LockMode, many: usize) -> Vec<Lease> {
             .lock("r")
             .owner(format!("holder {n}"))
             .ttl(LEASE)
-            .wait(PATIENCE);
+            .wait(TIMEOUT);
         let lock = match mode {
             LockMode::Permits(permits) => lock.permits(permits),
             _ => lock.shared(),
@@ -201,7 +201,7 @@ async fn waiting(bed: &TestStore, turno: &Turno) -> Waiting {
     }
     // A watcher makes the store listen; it continues for some time after the last one.
     let _watch = turno.store().wakers().watch("r");
-    crate::eventually_async(PATIENCE, "wake-ups", async || {
+    crate::eventually_async(TIMEOUT, "wake-ups", async || {
         turno.store().wakers().is_live().then_some(())
     })
     .await;
@@ -227,7 +227,7 @@ async fn play(
         }
         until_waiting(&machines[0], "r", count).await;
         let released = release_together(leases).await;
-        let Ok(granted) = timeout(PATIENCE, waiting.join_all()).await else {
+        let Ok(granted) = timeout(TIMEOUT, waiting.join_all()).await else {
             panic!("round {round}: {many} released together, and a waiter was not woken");
         };
         for granted in granted {

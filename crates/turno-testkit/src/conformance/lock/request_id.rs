@@ -18,7 +18,7 @@ async fn a_lock_asked_for_again_is_the_same_lease(bed: &TestStore) {
     let request = Uuid::now_v7();
     let mut tokens = Vec::new();
     for turno in [&turno, &other] {
-        let lock = turno.lock("r").owner("a").request(request).wait(PATIENCE);
+        let lock = turno.lock("r").owner("a").request(request).wait(TIMEOUT);
         let lease = mine(lock.acquire().await.unwrap());
         assert_eq!(lease.grant().holds, 1);
         tokens.push(lease.token());
@@ -78,7 +78,7 @@ async fn an_inbox_is_asked_again(bed: &TestStore) {
             .claim()
             .request(request)
             .limit(2)
-            .wait(PATIENCE)
+            .wait(TIMEOUT)
             .take()
     };
     let (first, second) = (claim(0).await.unwrap(), claim(1).await.unwrap());

@@ -140,7 +140,7 @@ async fn a_run_stops_when_its_lease_is_lost(bed: &TestStore) {
             .unwrap(),
         BreakOutcome::Broken
     );
-    let error = timeout(PATIENCE, task)
+    let error = timeout(TIMEOUT, task)
         .await
         .expect("it is never stopped")
         .unwrap()
@@ -162,7 +162,7 @@ async fn a_run_renews_long_work(bed: &TestStore) {
         .ttl(SHORT)
         .run(async |lease| {
             let end = lease.grant().expires_at;
-            crate::eventually_async(PATIENCE, "a renewal past the first end", async || {
+            crate::eventually_async(TIMEOUT, "a renewal past the first end", async || {
                 busy(other.lock("r").acquire().await.unwrap());
                 (lease.expires_at() > end + SHORT).then_some(())
             })
@@ -208,7 +208,7 @@ async fn a_run_under_several(bed: &TestStore) {
         .force_break(id.token, "by hand")
         .await
         .unwrap();
-    let error = timeout(PATIENCE, task)
+    let error = timeout(TIMEOUT, task)
         .await
         .expect("it is never stopped")
         .unwrap()
@@ -233,7 +233,7 @@ async fn a_short_max_hold_leaves_its_work_time(bed: &TestStore) {
                 timeout(Duration::from_millis(100), lease.ending())
                     .await
                     .is_err(),
-                "the work is told to stop as soon as it has begun"
+                "the work is stopped as soon as it has begun"
             );
             Ok::<_, Infallible>(())
         })

@@ -18,12 +18,12 @@ async fn a_release_grants_a_waiter(bed: &TestStore) {
     for shared in [false, true] {
         let resource = format!("r/{shared}");
         let held = take(&turno, &resource, "a").await;
-        let lock = other.lock(&resource).owner("b").wait(PATIENCE);
+        let lock = other.lock(&resource).owner("b").wait(TIMEOUT);
         let waiter = tokio::spawn(if shared { lock.shared() } else { lock }.acquire());
         until_waiting(&turno, &resource, 1).await;
         let token = held.token();
         held.release().await.unwrap();
-        let lease = mine(timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap());
+        let lease = mine(timeout(TIMEOUT, waiter).await.unwrap().unwrap().unwrap());
         assert!(lease.token() > token);
         until_waiting(&turno, &resource, 0).await;
     }
@@ -43,7 +43,7 @@ async fn an_expiry_grants_a_waiter(bed: &TestStore) {
     )
     .detach();
     let asked = Instant::now();
-    mine(other.lock("r").wait(PATIENCE).acquire().await.unwrap()).detach();
+    mine(other.lock("r").wait(TIMEOUT).acquire().await.unwrap()).detach();
     assert!(asked.elapsed() < secs(10), "{:?}", asked.elapsed());
 }
 
@@ -73,7 +73,7 @@ async fn a_wait_of_zero_is_a_look(bed: &TestStore) {
     let _held = take(&turno, "r", "a").await;
     let retry = Retry::new(1000, secs(1));
     let look = turno.lock("r").retry(retry).wait(Duration::ZERO).acquire();
-    busy(timeout(PATIENCE, look).await.expect("it waits").unwrap());
+    busy(timeout(TIMEOUT, look).await.expect("it waits").unwrap());
 }
 
 /// A cancelled waiter is unregistered.
@@ -81,7 +81,7 @@ async fn a_wait_of_zero_is_a_look(bed: &TestStore) {
 async fn a_cancelled_waiter_leaves_the_line(bed: &TestStore) {
     let turno = bed.turno().await;
     let held = take(&turno, "r", "a").await;
-    let waiter = tokio::spawn(turno.lock("r").owner("b").wait(PATIENCE).fifo().acquire());
+    let waiter = tokio::spawn(turno.lock("r").owner("b").wait(TIMEOUT).fifo().acquire());
     until_waiting(&turno, "r", 1).await;
     waiter.abort();
     until_waiting(&turno, "r", 0).await;
@@ -97,7 +97,7 @@ async fn a_cancelled_waiter_leaves_the_line(bed: &TestStore) {
 async fn a_break_wakes_a_waiter(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let held = take(&turno, "r", "a").await.detach();
-    let waiter = tokio::spawn(other.lock("r").wait(PATIENCE).acquire());
+    let waiter = tokio::spawn(other.lock("r").wait(TIMEOUT).acquire());
     until_waiting(&turno, "r", 1).await;
     assert_eq!(
         turno
@@ -107,7 +107,7 @@ async fn a_break_wakes_a_waiter(bed: &TestStore) {
             .unwrap(),
         BreakOutcome::Broken
     );
-    mine(timeout(PATIENCE, waiter).await.unwrap().unwrap().unwrap()).detach();
+    mine(timeout(TIMEOUT, waiter).await.unwrap().unwrap().unwrap()).detach();
 }
 
 /// The number of attempts is limited, with a pause in between; the last outcome is returned.
@@ -122,7 +122,7 @@ async fn retries_are_counted(bed: &TestStore) {
     let patient = Retry::new(1000, Duration::from_millis(5));
     let trying = tokio::spawn(turno.lock("r").retry(patient).acquire());
     held.release().await.unwrap();
-    mine(timeout(PATIENCE, trying).await.unwrap().unwrap().unwrap()).detach();
+    mine(timeout(TIMEOUT, trying).await.unwrap().unwrap().unwrap()).detach();
     let settings = turno::Turno::builder()
         .retry(retry)
         .connect(bed.url())
@@ -145,7 +145,7 @@ async fn a_line_is_served_in_order(bed: &TestStore) {
             machines[n % 2]
                 .lock("r")
                 .owner(n.to_string())
-                .wait(PATIENCE)
+                .wait(TIMEOUT)
                 .fifo(),
             served.clone(),
         );
@@ -157,7 +157,7 @@ async fn a_line_is_served_in_order(bed: &TestStore) {
         until_waiting(&machines[0], "r", n as u64 + 1).await;
     }
     held.release().await.unwrap();
-    timeout(PATIENCE, waiters.join_all())
+    timeout(TIMEOUT, waiters.join_all())
         .await
         .expect("all are served");
     assert_eq!(*served.lock().unwrap(), [0, 1, 2, 3, 4]);
@@ -296,7 +296,7 @@ async fn a_holder_enters_again_past_the_line(bed: &TestStore) {
         };
         let first = mine(ask().acquire().await.unwrap());
         stand_in_line(&turno, &resource, "b").await;
-        let again = ask().wait(PATIENCE).fifo().acquire();
+        let again = ask().wait(TIMEOUT).fifo().acquire();
         let second = mine(
             timeout(secs(10), again)
                 .await
@@ -314,7 +314,7 @@ async fn every_waiter_gets_its_turn(bed: &TestStore) {
     let inside = Arc::new(Mutex::new(()));
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..12 {
-        let lock = machines[n % 2].lock("r").wait(PATIENCE * 2);
+        let lock = machines[n % 2].lock("r").wait(TIMEOUT * 2);
         let (lock, inside) = (if n % 3 == 0 { lock.fifo() } else { lock }, inside.clone());
         tasks.spawn(async move {
             for _ in 0..4 {
@@ -330,7 +330,7 @@ async fn every_waiter_gets_its_turn(bed: &TestStore) {
             }
         });
     }
-    timeout(PATIENCE * 2, tasks.join_all())
+    timeout(TIMEOUT * 2, tasks.join_all())
         .await
         .expect("all get their turn");
     until_waiting(&machines[0], "r", 0).await;

@@ -20,23 +20,23 @@ async fn what_was_granted_unheard_is_given_back(bed: &TestStore) {
     let done = Arc::new(Semaphore::new(0));
     let turno = bed.waiting(Waits::Unheard(done.clone())).await;
 
-    let lock = turno.lock("r").wait(PATIENCE);
+    let lock = turno.lock("r").wait(TIMEOUT);
     let asks = tokio::spawn(async move { lock.acquire().await.map(drop) });
     done.acquire().await.unwrap().forget();
     assert!(plain.lock("r").acquire().await.unwrap().is_busy());
     asks.abort();
-    let _lease = eventually_async(PATIENCE, "the lock is given back", async || {
+    let _lease = eventually_async(TIMEOUT, "the lock is given back", async || {
         plain.lock("r").acquire().await.unwrap().acquired()
     })
     .await;
 
-    let once = turno.once("k").wait(PATIENCE);
+    let once = turno.once("k").wait(TIMEOUT);
     let asks = tokio::spawn(async move { once.begin().await.map(drop) });
     done.acquire().await.unwrap().forget();
     let begun = plain.once("k").begin().await.unwrap();
     assert!(matches!(begun, Begin::InFlight(_)), "{begun:?}");
     asks.abort();
-    let _claim = eventually_async(PATIENCE, "the work is given back", async || {
+    let _claim = eventually_async(TIMEOUT, "the work is given back", async || {
         plain.once("k").begin().await.unwrap().fresh()
     })
     .await;

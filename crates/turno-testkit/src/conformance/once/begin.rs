@@ -108,12 +108,15 @@ async fn other_content_is_a_mismatch(bed: &TestStore) {
         assert_eq!(before.state, state);
         for unknown in [AfterUnknown::Refuse, AfterUnknown::Rerun] {
             let ask = other.once(key).fingerprint("two").unknown(unknown);
-            let told = ask.begin().await.unwrap();
-            assert!(matches!(told, Begin::Mismatch), "{key}: {told:?}");
+            let outcome = ask.begin().await.unwrap();
+            assert!(matches!(outcome, Begin::Mismatch), "{key}: {outcome:?}");
         }
         let waits = other.once(key).fingerprint("two").wait(LONG);
-        let told = waits.run(async || Ok::<_, String>(1)).await;
-        assert!(matches!(told, Err(OnceError::Mismatch)), "{key}: {told:?}");
+        let outcome = waits.run(async || Ok::<_, String>(1)).await;
+        assert!(
+            matches!(outcome, Err(OnceError::Mismatch)),
+            "{key}: {outcome:?}"
+        );
         assert_eq!(status(&turno, key).await, before);
     }
 }
@@ -228,8 +231,8 @@ async fn a_tombstone_is_replayed_as_not_stored(bed: &TestStore) {
     let answer = replay(begin(&other, "k").await);
     assert_eq!(answer.text(), None);
     assert_eq!(answer.get::<String>().unwrap(), None);
-    let told = other.once("k").run(async || Ok::<_, String>(1)).await;
-    assert!(matches!(told, Err(OnceError::NotStored)), "{told:?}");
+    let outcome = other.once("k").run(async || Ok::<_, String>(1)).await;
+    assert!(matches!(outcome, Err(OnceError::NotStored)), "{outcome:?}");
     // An answer of null is different.
     answer_null(&turno).await;
 }
@@ -238,8 +241,8 @@ async fn answer_null(turno: &turno::Turno) {
     let claim = take(turno, "null").await;
     claim.complete(&()).await.unwrap();
     assert_eq!(answered(turno, "null").await.as_deref(), Some("null"));
-    let told = turno.once("null").run(async || Ok::<(), String>(())).await;
-    told.unwrap();
+    let outcome = turno.once("null").run(async || Ok::<(), String>(())).await;
+    outcome.unwrap();
 }
 
 /// An answer of another type is a descriptive error, not a panic or a second run.
@@ -247,9 +250,9 @@ async fn answer_null(turno: &turno::Turno) {
 async fn an_answer_of_another_kind_is_an_error(bed: &TestStore) {
     let turno = bed.turno().await;
     answer(&turno, "k", "text").await;
-    let told = turno.once("k").run(async || Ok::<u32, String>(1)).await;
-    let Err(OnceError::Store(error)) = told else {
-        panic!("{told:?}");
+    let outcome = turno.once("k").run(async || Ok::<u32, String>(1)).await;
+    let Err(OnceError::Store(error)) = outcome else {
+        panic!("{outcome:?}");
     };
     assert!(error.to_string().contains("another kind"), "{error}");
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use turno::once::{Begin, OnceError};
 
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::{TestStore, rule};
 
 /// Number of callers. Waits have a long timeout, because many callers on a busy machine take time.
@@ -20,7 +20,7 @@ async fn a_crowd_has_its_work_done_once(bed: &TestStore) {
         let runs = Arc::new(AtomicU32::new(0));
         let mut tasks = tokio::task::JoinSet::new();
         for n in 0..CROWD {
-            let once = machines[n % 3].once(format!("k/{round}")).wait(PATIENCE);
+            let once = machines[n % 3].once(format!("k/{round}")).wait(TIMEOUT);
             let runs = runs.clone();
             tasks.spawn(async move {
                 once.run(async || {
@@ -32,11 +32,11 @@ async fn a_crowd_has_its_work_done_once(bed: &TestStore) {
                 .unwrap()
             });
         }
-        let told: HashSet<String> = tasks.join_all().await.into_iter().collect();
+        let outcome: HashSet<String> = tasks.join_all().await.into_iter().collect();
         assert_eq!(
-            (runs.load(Ordering::SeqCst), told.len()),
+            (runs.load(Ordering::SeqCst), outcome.len()),
             (1, 1),
-            "{told:?}"
+            "{outcome:?}"
         );
     }
 }
@@ -58,11 +58,11 @@ async fn a_crowd_that_does_not_wait_is_told(bed: &TestStore) {
             .await
         });
     }
-    for told in tasks.join_all().await {
+    for outcome in tasks.join_all().await {
         assert!(
-            matches!(&told, Ok(answer) if answer == "done")
-                || matches!(told, Err(OnceError::InFlight(_))),
-            "{told:?}"
+            matches!(&outcome, Ok(answer) if answer == "done")
+                || matches!(outcome, Err(OnceError::InFlight(_))),
+            "{outcome:?}"
         );
     }
     assert_eq!(runs.load(Ordering::SeqCst), 1);
@@ -85,8 +85,8 @@ async fn each_of_a_crowd_gets_its_own_answer(bed: &TestStore) {
             let other = turno.once(claim.key()).fingerprint("other");
             assert!(matches!(other.begin().await.unwrap(), Begin::Mismatch));
             claim.complete(&n).await.unwrap();
-            let told = once.run(async || Err::<usize, _>("never run")).await;
-            assert_eq!(told.unwrap(), n);
+            let outcome = once.run(async || Err::<usize, _>("never run")).await;
+            assert_eq!(outcome.unwrap(), n);
         });
     }
     tasks.join_all().await;

@@ -175,7 +175,7 @@ impl OutboxStore for Counted {
     async fn outbox_recover(&self) -> Result<u64> {
         self.store.outbox_recover().await
     }
-    async fn outbox_lead(&self, ask: &OutboxLead) -> Result<Lead> {
+    async fn outbox_lead(&self, ask: &OutboxLead) -> Result<Leadership> {
         self.store.outbox_lead(ask).await
     }
     async fn outbox_stats(&self) -> Result<OutboxStats> {

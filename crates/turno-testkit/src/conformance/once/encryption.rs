@@ -38,16 +38,16 @@ async fn a_sealed_answer_is_not_in_the_table(bed: &TestStore) {
         let tx = bed.open_inbox(*caller, write).await.unwrap();
         tx.commit().await;
         assert_eq!(claim.complete(secret).await.unwrap(), OnceSettled::Done);
-        let told = answered(&turno, &key).await;
-        assert_eq!(told.as_deref(), Some(r#""4242 secret""#), "{caller:?}");
+        let outcome = answered(&turno, &key).await;
+        assert_eq!(outcome.as_deref(), Some(r#""4242 secret""#), "{caller:?}");
     }
     assert_eq!(stored_with(bed, "secret").await, 0);
     assert_eq!(
         stored_with(bed, "turno_sealed").await,
         1 + bed.callers().len() as i64
     );
-    let told = turno.once("k").run(async || Err::<String, _>("never run"));
-    assert_eq!(told.await.unwrap(), secret);
+    let outcome = turno.once("k").run(async || Err::<String, _>("never run"));
+    assert_eq!(outcome.await.unwrap(), secret);
     let view = status(&turno, "k").await;
     assert_eq!(view.answer.as_deref(), Some(r#""4242 secret""#));
     // Without an answer there is nothing to seal.
@@ -74,8 +74,8 @@ async fn another_key_is_refused(bed: &TestStore) {
         ] {
             assert!(error.is_refused(), "{error}");
         }
-        let told = other.once("k").run(async || Ok::<_, String>(1)).await;
-        assert!(told.is_err());
+        let outcome = other.once("k").run(async || Ok::<_, String>(1)).await;
+        assert!(outcome.is_err());
     }
     assert_eq!(
         answered(&turno, "k").await.as_deref(),
@@ -107,8 +107,8 @@ async fn keys_can_be_changed(bed: &TestStore) {
     let both = with(bed, key("new", 2).and("old", [1; 32]).unwrap()).await;
     answer(&both, "new", "2").await;
     for (key, text) in [("plain", "0"), ("old", "1"), ("new", "2")] {
-        let told = answered(&both, key).await;
-        assert_eq!(told, Some(format!("\"{text}\"")), "{key}");
+        let outcome = answered(&both, key).await;
+        assert_eq!(outcome, Some(format!("\"{text}\"")), "{key}");
     }
     let new = with(bed, key("new", 2)).await;
     assert_eq!(answered(&new, "new").await.as_deref(), Some(r#""2""#));

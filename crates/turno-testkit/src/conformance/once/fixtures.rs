@@ -8,7 +8,7 @@ use turno::store::{AfterUnknown, OnceBegin, OnceGrant, OnceOutcome, WhileInFligh
 use uuid::Uuid;
 
 use crate::conformance::TestStore;
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::test_store::quoted;
 
 /// Lease that is longer than any rule.
@@ -87,7 +87,7 @@ pub(in crate::conformance) async fn status(turno: &Turno, key: &str) -> OnceView
 
 /// Waits until a key is in a state.
 pub(in crate::conformance) async fn until_state(turno: &Turno, key: &str, state: OnceState) {
-    crate::eventually_async(PATIENCE, &format!("{key} to be {state}"), async || {
+    crate::eventually_async(TIMEOUT, &format!("{key} to be {state}"), async || {
         let view = turno.once(key).status().await.unwrap();
         view.filter(|view| view.state == state).map(drop)
     })
@@ -162,7 +162,7 @@ impl TestStore {
             quoted(key)
         );
         crate::eventually_async(
-            PATIENCE,
+            TIMEOUT,
             &format!("somebody to wait for {key}"),
             async || {
                 let signed_in = self.is_sqlite() || self.number(&waiting).await > 0;

@@ -35,8 +35,8 @@ async fn a_begin_sent_twice_is_one(bed: &TestStore) {
                 request: Uuid::now_v7(),
                 ..ask
             };
-            let told = other.store().once_begin(&another).await.unwrap();
-            assert!(matches!(told, OnceOutcome::InFlight(_)), "{told:?}");
+            let outcome = other.store().once_begin(&another).await.unwrap();
+            assert!(matches!(outcome, OnceOutcome::InFlight(_)), "{outcome:?}");
         }
     }
 }
@@ -55,8 +55,8 @@ async fn a_rerun_sent_twice_is_one(bed: &TestStore) {
         let (turno, ask) = (turno.clone(), ask.clone());
         tasks.spawn(async move { turno.store().once_begin(&ask).await.unwrap() });
     }
-    let told = tasks.join_all().await;
-    let grants: Vec<_> = told.into_iter().map(granted).collect();
+    let outcome = tasks.join_all().await;
+    let grants: Vec<_> = outcome.into_iter().map(granted).collect();
     for grant in &grants {
         assert_eq!((&grant.claim, grant.attempt), (&grants[0].claim, 2));
     }

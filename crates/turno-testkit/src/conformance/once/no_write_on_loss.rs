@@ -20,27 +20,27 @@ async fn being_turned_away_writes_nothing(bed: &TestStore) {
     let before = watch.look().await;
     for key in ["in flight", "done", "unknown"] {
         let once = other.once(key).fingerprint("f");
-        let told = once.begin().await.unwrap();
+        let outcome = once.begin().await.unwrap();
         match key {
-            "in flight" => drop(in_flight(told)),
-            "done" => drop(replay(told)),
-            _ => drop(unknown(told)),
+            "in flight" => drop(in_flight(outcome)),
+            "done" => drop(replay(outcome)),
+            _ => drop(unknown(outcome)),
         }
         assert_eq!(watch.look().await, before, "a trace at {key}");
         let rerun = other.once(key).fingerprint("g");
-        let told = rerun.unknown(AfterUnknown::Rerun).begin().await.unwrap();
-        assert!(matches!(told, Begin::Mismatch), "{told:?}");
+        let outcome = rerun.unknown(AfterUnknown::Rerun).begin().await.unwrap();
+        assert!(matches!(outcome, Begin::Mismatch), "{outcome:?}");
         assert_eq!(
             watch.look().await,
             before,
             "a trace of the mismatch at {key}"
         );
     }
-    let told = other.once("in flight").unknown(AfterUnknown::Rerun);
-    in_flight(told.begin().await.unwrap());
+    let outcome = other.once("in flight").unknown(AfterUnknown::Rerun);
+    in_flight(outcome.begin().await.unwrap());
     assert_eq!(watch.look().await, before);
-    let told = other.once("new").quota("a", 3).begin().await.unwrap();
-    assert!(matches!(told, Begin::OverQuota), "{told:?}");
+    let outcome = other.once("new").quota("a", 3).begin().await.unwrap();
+    assert!(matches!(outcome, Begin::OverQuota), "{outcome:?}");
     if !bed.is_sqlite() {
         // A single writer commits even if nothing changed.
         assert_eq!(watch.look().await, before);

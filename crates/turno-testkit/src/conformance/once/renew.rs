@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use turno::once::{Begin, OnceError, OnceSettled, OnceState, Released};
 
-use crate::conformance::lock::fixtures::{PATIENCE, secs};
+use crate::conformance::lock::fixtures::{TIMEOUT, secs};
 use crate::conformance::once::fixtures::*;
 use crate::conformance::{TestStore, rule};
 
@@ -16,10 +16,10 @@ async fn long_work_keeps_its_claim(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let lease = Duration::from_millis(300);
     let once = turno.once("k").lease(lease);
-    let told = once
+    let outcome = once
         .run_with(async |claim| {
             let end = claim.grant().expires_at + lease * 4;
-            crate::eventually_async(PATIENCE, "the claim to be extended", async || {
+            crate::eventually_async(TIMEOUT, "the claim to be extended", async || {
                 let view = status(&other, "k").await;
                 assert_eq!(view.claim, *claim.id(), "it was taken over");
                 (view.expires_at > end).then_some(())
@@ -29,7 +29,7 @@ async fn long_work_keeps_its_claim(bed: &TestStore) {
             Ok::<_, String>("done".to_owned())
         })
         .await;
-    assert_eq!(told.unwrap(), "done");
+    assert_eq!(outcome.unwrap(), "done");
     assert_eq!(answered(&other, "k").await.as_deref(), Some(r#""done""#));
 }
 
@@ -38,21 +38,21 @@ async fn long_work_keeps_its_claim(bed: &TestStore) {
 async fn work_that_was_taken_over_hears_of_it(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let once = turno.once("k").lease(Duration::from_millis(300));
-    let told = once
+    let outcome = once
         .run_with(async |claim| {
             // Its own extension may happen in between.
-            let newest = crate::eventually_async(PATIENCE, "a takeover", async || {
+            let newest = crate::eventually_async(TIMEOUT, "a takeover", async || {
                 bed.expire_once("k").await;
                 let again = other.once("k").unknown(turno::once::AfterUnknown::Rerun);
                 again.begin().await.unwrap().fresh()
             })
             .await;
-            timeout(PATIENCE, claim.stale()).await.expect("a word");
+            timeout(TIMEOUT, claim.stale()).await.expect("a word");
             newest.complete("new").await.unwrap();
             Ok::<_, String>("old".to_owned())
         })
         .await;
-    assert!(matches!(told, Err(OnceError::Stale(_))), "{told:?}");
+    assert!(matches!(outcome, Err(OnceError::Stale(_))), "{outcome:?}");
     assert_eq!(answered(&turno, "k").await.as_deref(), Some(r#""new""#));
 }
 
@@ -110,12 +110,12 @@ async fn a_claim_that_ended_is_dropped_quietly(bed: &TestStore) {
 /// Sends a begin and drops it before the response, unless the response is already there, which is possible on a busy machine.
 async fn ask_and_go(question: impl Future<Output = turno::Result<Begin>>) {
     let mut question = Box::pin(question);
-    let told = std::future::poll_fn(|context| match question.as_mut().poll(context) {
-        Poll::Ready(told) => Poll::Ready(Some(told)),
+    let outcome = std::future::poll_fn(|context| match question.as_mut().poll(context) {
+        Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
         Poll::Pending => Poll::Ready(None),
     });
-    if let Some(told) = told.await {
-        fresh(told.unwrap()).release().await.unwrap();
+    if let Some(outcome) = outcome.await {
+        fresh(outcome.unwrap()).release().await.unwrap();
     }
 }
 
@@ -128,11 +128,11 @@ async fn a_dropped_question_gives_the_claim_back(bed: &TestStore) {
         let once = turno.once(&key);
         ask_and_go(once.begin()).await;
         // It was granted, and the caller is gone.
-        crate::eventually_async(PATIENCE, "the grant", async || {
+        crate::eventually_async(TIMEOUT, "the grant", async || {
             (bed.stored_keys().await > n).then_some(())
         })
         .await;
-        let next = crate::eventually_async(PATIENCE, "a fresh key", async || {
+        let next = crate::eventually_async(TIMEOUT, "a fresh key", async || {
             match begin(&other, &key).await {
                 Begin::Fresh(claim) => Some(claim),
                 Begin::InFlight(_) => None,
@@ -177,14 +177,14 @@ async fn work_that_is_cut_off_leaves_the_key_unknown(bed: &TestStore) {
 async fn work_that_fails_releases_or_doubts(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let fails = async || Err::<u32, _>("no money".to_owned());
-    let told = turno.once("undone").run(fails).await;
-    assert!(matches!(&told, Err(OnceError::Work(error)) if error == "no money"));
+    let outcome = turno.once("undone").run(fails).await;
+    assert!(matches!(&outcome, Err(OnceError::Work(error)) if error == "no money"));
     assert_eq!(other.once("undone").status().await.unwrap(), None);
-    let told = other.once("undone").run(async || Ok::<_, String>(7)).await;
-    assert_eq!(told.unwrap(), 7);
+    let outcome = other.once("undone").run(async || Ok::<_, String>(7)).await;
+    assert_eq!(outcome.unwrap(), 7);
 
     let doubts = turno.once("doubted").on_error(Released::Unknown);
-    let told = doubts.run(fails).await;
-    assert!(matches!(&told, Err(OnceError::Work(error)) if error == "no money"));
+    let outcome = doubts.run(fails).await;
+    assert!(matches!(&outcome, Err(OnceError::Work(error)) if error == "no money"));
     assert_eq!(unknown(begin(&other, "doubted").await).attempt, 1);
 }

@@ -9,7 +9,7 @@ use turno::history::{History, Part};
 use turno::once::{Begin, OnceClaim, OnceResolved, OnceSettled, OnceState, Released};
 
 use crate::conformance::caller_writes::Write;
-use crate::conformance::lock::fixtures::{PATIENCE, secs};
+use crate::conformance::lock::fixtures::{TIMEOUT, secs};
 use crate::conformance::once::fixtures::*;
 use crate::conformance::{TestStore, rule};
 
@@ -180,14 +180,14 @@ async fn of_many_resolves_one_counts(bed: &TestStore) {
             let (turno, key) = (machines[n % 2].clone(), key.clone());
             tasks.spawn(async move { (n, resolve(&turno, &key, Some(&n.to_string())).await) });
         }
-        let told = tasks.join_all().await;
+        let outcome = tasks.join_all().await;
         let of = |what: &OnceResolved| {
-            let such = told.iter().filter(|(_, resolved)| resolved == what);
+            let such = outcome.iter().filter(|(_, resolved)| resolved == what);
             such.map(|(n, _)| n.to_string()).collect::<Vec<_>>()
         };
         let counted = of(&OnceResolved::Resolved);
-        assert_eq!(counted.len(), 1, "{told:?}");
-        assert_eq!(of(&OnceResolved::Answered).len(), 7, "{told:?}");
+        assert_eq!(counted.len(), 1, "{outcome:?}");
+        assert_eq!(of(&OnceResolved::Answered).len(), 7, "{outcome:?}");
         assert_eq!(answered(&machines[0], &key).await, Some(counted[0].clone()));
     }
     assert_eq!(recorded(&machines[0]).await, 3);
@@ -201,7 +201,7 @@ async fn a_resolve_reaches_who_waits(bed: &TestStore) {
     for n in 0..5 {
         let key = format!("k/{n}");
         take(&turno, &key).await.detach();
-        let once = other.once(&key).wait(PATIENCE);
+        let once = other.once(&key).wait(TIMEOUT);
         let waiter = tokio::spawn(async move { once.begin().await.unwrap() });
         bed.until_awaited(&key, &other).await;
         // The waiter does not hear of this on PostgreSQL, where it sleeps until the old end of the lease.
@@ -220,7 +220,7 @@ async fn a_resolve_reaches_who_waits(bed: &TestStore) {
             Begin::Unknown(_) => {
                 assert_eq!(answered(&other, &key).await.as_deref(), Some("1"));
             }
-            told => panic!("{told:?}"),
+            outcome => panic!("{outcome:?}"),
         }
     }
     took.sort_unstable();
@@ -241,7 +241,7 @@ async fn a_resolve_waits_for_an_answer_being_written(bed: &TestStore) {
             let claim = Arc::new(fresh(once.begin().await.unwrap()));
             let write = Write::Answer(claim.clone(), "own".into(), turno.clone(), Vec::new());
             let tx = bed.open_inbox(*caller, write).await.unwrap();
-            crate::eventually_async(PATIENCE, "the lease's end", async || {
+            crate::eventually_async(TIMEOUT, "the lease's end", async || {
                 (turno::clock::machine() > claim.grant().expires_at).then_some(())
             })
             .await;

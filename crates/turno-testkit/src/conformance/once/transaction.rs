@@ -9,7 +9,7 @@ use turno::once::{AfterUnknown, Begin, Claim, OnceSettled, OnceState};
 use turno::outbox::Event;
 
 use crate::conformance::caller_writes::{InboxTx, Write};
-use crate::conformance::lock::fixtures::{PATIENCE, secs};
+use crate::conformance::lock::fixtures::{TIMEOUT, secs};
 use crate::conformance::once::fixtures::*;
 use crate::conformance::outbox::fixtures::{counts, event};
 use crate::conformance::{Caller, TestStore, rule};
@@ -111,7 +111,7 @@ async fn a_stale_answer_fails_its_transaction(bed: &TestStore) {
             let refused = open(bed, *caller, &turno, &stale, &[event(1)]).await.err();
             let error = refused.expect("refused");
             assert!(error.is_lost(), "{key}: {error}");
-            timeout(PATIENCE, stale.stale()).await.expect("it is known");
+            timeout(TIMEOUT, stale.stale()).await.expect("it is known");
             assert_eq!(status(&turno, &key).await, before, "{key}");
             assert_eq!(counts(&turno).await, [0; 6], "{key}");
             if !done {
@@ -173,8 +173,8 @@ async fn a_begin_beside_an_open_answer_does_not_wait(bed: &TestStore) {
             plain.clone().unknown(AfterUnknown::Rerun),
             plain.clone().wait(Duration::from_millis(50)),
         ] {
-            let told = timeout(secs(5), once.begin()).await;
-            in_flight(told.expect("it waits for a transaction").unwrap());
+            let outcome = timeout(secs(5), once.begin()).await;
+            in_flight(outcome.expect("it waits for a transaction").unwrap());
         }
         tx.commit().await;
         replay(plain.begin().await.unwrap());
@@ -192,17 +192,17 @@ async fn work_being_answered_is_not_taken_over(bed: &TestStore) {
             let once = turno.once(&key).lease(Duration::from_millis(150));
             let claim = Arc::new(fresh(once.begin().await.unwrap()));
             let tx = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
-            crate::eventually_async(PATIENCE, "the lease's end", async || {
+            crate::eventually_async(TIMEOUT, "the lease's end", async || {
                 (turno::clock::machine() > claim.grant().expires_at).then_some(())
             })
             .await;
             let rerun = other.once(&key).unknown(AfterUnknown::Rerun);
-            let waits = rerun.clone().wait(PATIENCE);
+            let waits = rerun.clone().wait(TIMEOUT);
             let waiting = tokio::spawn(async move { waits.begin().await.unwrap() });
             if !bed.is_sqlite() {
                 // On a store with a single writer, a takeover has to wait for it.
-                let told = timeout(secs(5), rerun.begin()).await;
-                in_flight(told.expect("it waits for a transaction").unwrap());
+                let outcome = timeout(secs(5), rerun.begin()).await;
+                in_flight(outcome.expect("it waits for a transaction").unwrap());
             }
             assert!(!waiting.is_finished(), "{key}");
             if commits {
@@ -232,7 +232,7 @@ async fn neighbours_of_an_open_answer_do_not_wait(bed: &TestStore) {
         let once = turno.once(&busy).lease(Duration::from_millis(150));
         let claim = Arc::new(fresh(once.begin().await.unwrap()));
         let tx = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
-        crate::eventually_async(PATIENCE, "the lease's end", async || {
+        crate::eventually_async(TIMEOUT, "the lease's end", async || {
             (turno::clock::machine() > claim.grant().expires_at).then_some(())
         })
         .await;

@@ -29,8 +29,8 @@ async fn a_run_past_its_lease_is_unknown(bed: &TestStore) {
         assert_eq!((run.worker.as_deref(), run.attempt), (Some("gone"), 1));
         assert_eq!(run.remaining, Duration::ZERO);
         assert_eq!(run.expires_at, before.expires_at);
-        let told = turno.once("k").run(async || Ok::<_, String>(1)).await;
-        assert!(matches!(told, Err(OnceError::Unknown(_))), "{told:?}");
+        let outcome = turno.once("k").run(async || Ok::<_, String>(1)).await;
+        assert!(matches!(outcome, Err(OnceError::Unknown(_))), "{outcome:?}");
     }
     assert_eq!(status(&turno, "k").await, before);
 }
@@ -45,8 +45,8 @@ async fn a_rerun_takes_over(bed: &TestStore) {
         assert_eq!(again.attempt(), attempt);
         assert!(again.token() > last);
         last = again.token();
-        let told = turno.once("k").unknown(AfterUnknown::Rerun);
-        assert_eq!(in_flight(told.begin().await.unwrap()).attempt, attempt);
+        let outcome = turno.once("k").unknown(AfterUnknown::Rerun);
+        assert_eq!(in_flight(outcome.begin().await.unwrap()).attempt, attempt);
         again.detach();
         bed.expire_once("k").await;
     }
@@ -68,9 +68,9 @@ async fn of_many_reruns_one_gets_it(bed: &TestStore) {
             let once = machines[n % 2].once(&key).unknown(AfterUnknown::Rerun);
             tasks.spawn(async move { once.begin().await.unwrap() });
         }
-        let told = tasks.join_all().await;
+        let outcome = tasks.join_all().await;
         let mut got = Vec::new();
-        for begun in told {
+        for begun in outcome {
             match begun {
                 Begin::Fresh(claim) => got.push(claim),
                 other => drop(in_flight(other)),
@@ -126,7 +126,7 @@ async fn run_with_probe(
     found: Result<Probe<String>, String>,
 ) -> (Result<String, OnceError<String>>, u32, u32) {
     let (asked, done) = (AtomicU32::new(0), AtomicU32::new(0));
-    let told = turno
+    let outcome = turno
         .once(key)
         .run_with_probe(
             async |_| {
@@ -140,26 +140,29 @@ async fn run_with_probe(
             },
         )
         .await;
-    (told, asked.into_inner(), done.into_inner())
+    (outcome, asked.into_inner(), done.into_inner())
 }
 
 /// The probe is called if and only if an earlier run was lost, and decides what is done.
 #[rule]
 async fn a_probe_decides(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
-    let (told, asked, done) = run_with_probe(&turno, "new", Ok(Probe::NotDone)).await;
-    assert_eq!((told.unwrap().as_str(), asked, done), ("done now", 0, 1));
+    let (outcome, asked, done) = run_with_probe(&turno, "new", Ok(Probe::NotDone)).await;
+    assert_eq!((outcome.unwrap().as_str(), asked, done), ("done now", 0, 1));
 
     vanished(bed, &turno, "done").await;
     let found = Ok(Probe::Done("done then".to_owned()));
-    let (told, asked, done) = run_with_probe(&other, "done", found).await;
-    assert_eq!((told.unwrap().as_str(), asked, done), ("done then", 1, 0));
-    let (told, asked, _) = run_with_probe(&turno, "done", Ok(Probe::NotDone)).await;
-    assert_eq!((told.unwrap().as_str(), asked), ("done then", 0));
+    let (outcome, asked, done) = run_with_probe(&other, "done", found).await;
+    assert_eq!(
+        (outcome.unwrap().as_str(), asked, done),
+        ("done then", 1, 0)
+    );
+    let (outcome, asked, _) = run_with_probe(&turno, "done", Ok(Probe::NotDone)).await;
+    assert_eq!((outcome.unwrap().as_str(), asked), ("done then", 0));
 
     vanished(bed, &turno, "not done").await;
-    let (told, asked, done) = run_with_probe(&other, "not done", Ok(Probe::NotDone)).await;
-    assert_eq!((told.unwrap().as_str(), asked, done), ("done now", 1, 1));
+    let (outcome, asked, done) = run_with_probe(&other, "not done", Ok(Probe::NotDone)).await;
+    assert_eq!((outcome.unwrap().as_str(), asked, done), ("done now", 1, 1));
     assert_eq!(
         answered(&turno, "not done").await.as_deref(),
         Some(r#""done now""#)
@@ -172,20 +175,20 @@ async fn a_probe_that_cannot_tell_leaves_it_unknown(bed: &TestStore) {
     let turno = bed.turno().await;
     vanished(bed, &turno, "k").await;
     for _ in 0..2 {
-        let (told, asked, done) = run_with_probe(&turno, "k", Ok(Probe::Unsure)).await;
-        let Err(OnceError::Unknown(run)) = told else {
-            panic!("{told:?}");
+        let (outcome, asked, done) = run_with_probe(&turno, "k", Ok(Probe::Unsure)).await;
+        let Err(OnceError::Unknown(run)) = outcome else {
+            panic!("{outcome:?}");
         };
         assert!(run.began_at <= turno::clock::machine(), "{run:?}");
         assert_eq!((asked, done), (1, 0));
         assert_eq!(status(&turno, "k").await.state, OnceState::Unknown);
     }
-    let (told, asked, done) = run_with_probe(&turno, "k", Err("no line".to_owned())).await;
-    assert!(matches!(&told, Err(OnceError::Work(error)) if error == "no line"));
+    let (outcome, asked, done) = run_with_probe(&turno, "k", Err("no line".to_owned())).await;
+    assert!(matches!(&outcome, Err(OnceError::Work(error)) if error == "no line"));
     assert_eq!((asked, done), (1, 0));
     assert_eq!(status(&turno, "k").await.state, OnceState::Unknown);
-    let (told, asked, done) = run_with_probe(&turno, "k", Ok(Probe::NotDone)).await;
-    assert_eq!((told.unwrap().as_str(), asked, done), ("done now", 1, 1));
+    let (outcome, asked, done) = run_with_probe(&turno, "k", Ok(Probe::NotDone)).await;
+    assert_eq!((outcome.unwrap().as_str(), asked, done), ("done now", 1, 1));
 }
 
 /// An operator who has checked completes the claim by its id, and all callers get that answer.
@@ -199,12 +202,12 @@ async fn a_person_completes_what_is_unknown(bed: &TestStore) {
         .once_complete(&claim, Some(r#""receipt 1""#), None)
         .await;
     assert_eq!(settled.unwrap(), OnceSettled::Done);
-    let told: String = turno
+    let outcome: String = turno
         .once("pago/ñ@7")
         .run(async || Err("never run"))
         .await
         .unwrap();
-    assert_eq!(told, "receipt 1");
+    assert_eq!(outcome, "receipt 1");
 }
 
 /// An operator who has checked can forget a key that is done or unknown, and no other: the next caller runs the work.
@@ -240,14 +243,14 @@ async fn pays(bed: &TestStore, key: &str, when_over: impl AsyncFnOnce()) -> u32 
     first.detach();
     bed.expire_once(key).await;
     when_over().await;
-    let told = other
+    let outcome = other
         .once(key)
         .run(async || {
             paid += 1;
             Ok::<_, String>("receipt".to_owned())
         })
         .await;
-    assert_eq!(told.is_ok(), paid == 2, "{told:?}");
+    assert_eq!(outcome.is_ok(), paid == 2, "{outcome:?}");
     paid
 }
 

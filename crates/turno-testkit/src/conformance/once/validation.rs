@@ -54,8 +54,8 @@ async fn keys_may_be_anything_printable(bed: &TestStore) {
         let extended = turno.once_extend(claim.id(), LONG).await.unwrap();
         assert_eq!(extended, OnceSettled::Done);
         assert_eq!(claim.complete(key).await.unwrap(), OnceSettled::Done);
-        let told = once.run(async || Err::<String, _>("never run")).await;
-        assert_eq!(told.unwrap(), key);
+        let outcome = once.run(async || Err::<String, _>("never run")).await;
+        assert_eq!(outcome.unwrap(), key);
     }
     assert_eq!(
         bed.stored_keys().await,
@@ -105,8 +105,8 @@ async fn a_bad_question_names_its_field(bed: &TestStore) {
             "{once:?}: {error}"
         );
         assert!(error.to_string().contains(field), "{error}");
-        let told = once.run(async || Ok::<_, String>(1)).await;
-        assert!(matches!(told, Err(OnceError::Store(_))), "{told:?}");
+        let outcome = once.run(async || Ok::<_, String>(1)).await;
+        assert!(matches!(outcome, Err(OnceError::Store(_))), "{outcome:?}");
     }
     for key in ["", &long] {
         let errors = [
@@ -153,8 +153,8 @@ async fn a_bad_answer_names_its_field(bed: &TestStore) {
         "01",
         &"1".repeat(101),
     ] {
-        let told = turno.once_complete(claim.id(), Some(text), None).await;
-        assert_eq!(told.unwrap_err().field(), Some("answer"), "{text}");
+        let outcome = turno.once_complete(claim.id(), Some(text), None).await;
+        assert_eq!(outcome.unwrap_err().field(), Some("answer"), "{text}");
     }
     let error = claim.complete(&"x".repeat(101)).await.unwrap_err();
     assert_eq!(error.field(), Some("answer"), "{error}");
@@ -178,8 +178,8 @@ async fn a_larger_answer_can_be_allowed(bed: &TestStore) {
     let turno = large.connect(bed.url()).await.unwrap();
     let text = "ñ\"\\".repeat(500_000);
     answer(&turno, "k", &text).await;
-    let told = turno.once("k").run(async || Err::<String, _>("never run"));
-    assert!(told.await.unwrap() == text);
+    let outcome = turno.once("k").run(async || Err::<String, _>("never run"));
+    assert!(outcome.await.unwrap() == text);
 }
 
 /// A claim that no store can know is stale, whatever its content.

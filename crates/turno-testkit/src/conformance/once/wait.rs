@@ -10,16 +10,16 @@ use turno::Turno;
 use turno::once::{AfterUnknown, Begin, Once};
 
 use crate::conformance::caller_writes::Write;
-use crate::conformance::lock::fixtures::{PATIENCE, secs};
+use crate::conformance::lock::fixtures::{TIMEOUT, secs};
 use crate::conformance::once::fixtures::*;
 use crate::conformance::{TestStore, rule};
 
 fn ask(once: Once) -> JoinHandle<Begin> {
-    tokio::spawn(async move { once.wait(PATIENCE).begin().await.unwrap() })
+    tokio::spawn(async move { once.wait(TIMEOUT).begin().await.unwrap() })
 }
 
-async fn told(waiter: JoinHandle<Begin>) -> Begin {
-    timeout(PATIENCE, waiter).await.expect("an answer").unwrap()
+async fn outcome(waiter: JoinHandle<Begin>) -> Begin {
+    timeout(TIMEOUT, waiter).await.expect("an answer").unwrap()
 }
 
 /// Checks the shortest of several times, because the machine may be busy once, and not always.
@@ -45,7 +45,7 @@ async fn an_answer_reaches_who_waits(bed: &TestStore) {
         let answered = Instant::now();
         claim.complete(&n).await.unwrap();
         for waiter in [here, there] {
-            let answer = replay(told(waiter).await);
+            let answer = replay(outcome(waiter).await);
             assert_eq!(answer.get::<i32>().unwrap(), Some(n));
         }
         took.push(answered.elapsed());
@@ -69,7 +69,7 @@ async fn a_commit_reaches_who_waits(bed: &TestStore) {
             assert!(!waiter.is_finished(), "{key}: not committed");
             let answered = Instant::now();
             tx.commit().await;
-            let answer = replay(told(waiter).await);
+            let answer = replay(outcome(waiter).await);
             assert_eq!(answer.text(), Some(r#""done""#), "{key}");
             took.push(answered.elapsed());
         }
@@ -100,7 +100,7 @@ async fn a_vanished_run_ends_the_wait(bed: &TestStore) {
         fresh(claim).detach()
     };
     begin("refuse").await;
-    assert_eq!(unknown(told(ask(other.once("refuse"))).await).attempt, 1);
+    assert_eq!(unknown(outcome(ask(other.once("refuse"))).await).attempt, 1);
     begin("rerun").await;
     let mut waiters = Vec::new();
     for n in 0..6 {
@@ -113,7 +113,7 @@ async fn a_vanished_run_ends_the_wait(bed: &TestStore) {
     let (done, mut each) = tokio::sync::mpsc::unbounded_channel();
     for waiter in waiters {
         let done = done.clone();
-        tokio::spawn(async move { done.send(told(waiter).await).unwrap() });
+        tokio::spawn(async move { done.send(outcome(waiter).await).unwrap() });
     }
     for _ in 0..6 {
         match each.recv().await.unwrap() {
@@ -140,7 +140,7 @@ async fn a_release_reaches_who_waits(bed: &TestStore) {
         bed.until_awaited(&key, &other).await;
         let released = Instant::now();
         claim.release().await.unwrap();
-        let next = fresh(told(waiter).await);
+        let next = fresh(outcome(waiter).await);
         took.push(released.elapsed());
         assert_eq!(next.attempt(), 1);
         next.detach();
@@ -150,7 +150,7 @@ async fn a_release_reaches_who_waits(bed: &TestStore) {
     let waiter = ask(other.once("doubted"));
     bed.until_awaited("doubted", &other).await;
     claim.release_unknown().await.unwrap();
-    unknown(told(waiter).await);
+    unknown(outcome(waiter).await);
 }
 
 /// Other content is a mismatch at once, with any timeout.
@@ -159,7 +159,7 @@ async fn a_mismatch_does_not_wait(bed: &TestStore) {
     let turno = bed.turno().await;
     let first = turno.once("k").fingerprint("one").begin().await.unwrap();
     fresh(first).detach();
-    let begun = told(ask(turno.once("k").fingerprint("two"))).await;
+    let begun = outcome(ask(turno.once("k").fingerprint("two"))).await;
     assert!(matches!(begun, Begin::Mismatch), "{begun:?}");
 }
 
@@ -173,7 +173,7 @@ async fn many_who_wait_look_little(bed: &TestStore) {
     let claim = take(&runner, "k").await;
     let waiters: Vec<_> = (0..MANY).map(|_| ask(turno.once("k"))).collect();
     let wait_for = async |more: usize| {
-        crate::eventually_async(PATIENCE, &format!("{more} looks"), async || {
+        crate::eventually_async(TIMEOUT, &format!("{more} looks"), async || {
             (looked() >= more).then_some(())
         })
         .await;
@@ -189,7 +189,7 @@ async fn many_who_wait_look_little(bed: &TestStore) {
     }
     claim.complete("done").await.unwrap();
     for waiter in waiters {
-        replay(told(waiter).await);
+        replay(outcome(waiter).await);
     }
     // One poll at the start, one when the subscription is active, one at the end; and the polls of one of them.
     assert!(looked() <= 3 * MANY + 15, "{} looks", looked());
@@ -211,14 +211,14 @@ async fn who_looks_for_all_hands_over(bed: &TestStore) {
     };
     bed.until_awaited("k", &turno).await;
     let others = [ask(turno.once("k")), ask(turno.once("k"))];
-    in_flight(told(first).await);
+    in_flight(outcome(first).await);
     // There is no notification that the run is over: only a poll finds it.
     bed.expire_once("k").await;
     let asked = Instant::now();
     for other in others {
-        unknown(told(other).await);
+        unknown(outcome(other).await);
     }
-    assert!(asked.elapsed() < PATIENCE / 2, "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < TIMEOUT / 2, "{:?}", asked.elapsed());
 }
 
 /// A waiter that is cancelled affects neither the other waiters nor the run in flight.
@@ -233,13 +233,13 @@ async fn who_goes_away_is_not_missed(bed: &TestStore) {
     assert!(gone.await.unwrap_err().is_cancelled());
     in_flight(begin(&turno, "k").await);
     claim.complete("done").await.unwrap();
-    replay(told(stays).await);
+    replay(outcome(stays).await);
     quiet(&other).await;
 }
 
 /// Waits until there are no waiters.
 async fn quiet(turno: &Turno) {
-    crate::eventually_async(PATIENCE, "nobody to wait", async || {
+    crate::eventually_async(TIMEOUT, "nobody to wait", async || {
         (!turno.store().wakers().any()).then_some(())
     })
     .await;

@@ -151,7 +151,7 @@ async fn a_claim_that_waited_sees_a_parked_key(bed: &TestStore) {
         .await
         .unwrap();
     let waiting = tokio::spawn(async move { take(&other, 1, Order::ByKey).await });
-    crate::eventually_async(crate::conformance::lock::fixtures::PATIENCE, "the claim to wait", async || {
+    crate::eventually_async(crate::conformance::lock::fixtures::TIMEOUT, "the claim to wait", async || {
         let waiters = "select count(*) from pg_locks where locktype = 'advisory' and not granted \
              and classid = 1953853038 and database = (select oid from pg_database where datname = current_database())";
         (bed.number(waiters).await == 1).then_some(())

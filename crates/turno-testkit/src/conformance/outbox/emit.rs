@@ -196,7 +196,7 @@ async fn a_late_commit_is_delivered(bed: &TestStore) {
             slow.commit().await;
             let mut late = Vec::new();
             crate::eventually_async(
-                crate::conformance::lock::fixtures::PATIENCE,
+                crate::conformance::lock::fixtures::TIMEOUT,
                 "the late ones",
                 async || {
                     let taken = take(&turno, 10, order).await;

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::outbox::{Archive, Event, EventState, EventView, OnDead, Relay, RelayReport};
-use turno::sink::{Fate, Outage, Outgoing, Sink};
+use turno::sink::{Outage, Outgoing, PublishResult, Sink};
 use turno::store::{
     AfterRefusal, ClaimedEvent, Order, OutboxClaim, OutboxSettle, OutboxSettled, Refusal,
 };
@@ -225,25 +225,25 @@ impl Sink for Scripted {
         }
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         let mut state = self.state.lock().unwrap();
         state.batches.push(events.len());
         if state.down {
-            return vec![Fate::Unsent(Outage::new("it is away")); events.len()];
+            return vec![PublishResult::Unsent(Outage::new("it is away")); events.len()];
         }
         match state.script.front().cloned() {
             None => {
                 state.got.extend(events.iter().cloned());
-                vec![Fate::Sent; events.len()]
+                vec![PublishResult::Sent; events.len()]
             }
             Some(Act::Refuse(payloads)) => events
                 .iter()
                 .map(|event| {
                     if payloads.contains(&event.payload) {
-                        return Fate::Refused("nobody wants it".into());
+                        return PublishResult::Refused("nobody wants it".into());
                     }
                     state.got.push(event.clone());
-                    Fate::Sent
+                    PublishResult::Sent
                 })
                 .collect(),
             Some(Act::Poisoned(payloads)) => {
@@ -254,8 +254,11 @@ impl Sink for Scripted {
                 state.got.extend(events[..fine].iter().cloned());
                 // Other events in flight at that time are not confirmed, either.
                 let confirmed = if bad.is_some() { fine / 2 } else { fine };
-                let mut fates = vec![Fate::Sent; confirmed];
-                fates.resize(events.len(), Fate::Suspect("the channel was closed".into()));
+                let mut fates = vec![PublishResult::Sent; confirmed];
+                fates.resize(
+                    events.len(),
+                    PublishResult::Suspect("the channel was closed".into()),
+                );
                 fates
             }
             Some(Act::GoAway(after)) => {
@@ -264,9 +267,12 @@ impl Sink for Scripted {
                 let taken = after.min(events.len());
                 state.got.extend(events[..taken].iter().cloned());
                 // One event has arrived, and its confirmation has not.
-                let mut fates = vec![Fate::Sent; taken.saturating_sub(1)];
-                fates.resize(taken, Fate::Doubtful(Outage::new("it went away")));
-                fates.resize(events.len(), Fate::Unsent(Outage::new("it went away")));
+                let mut fates = vec![PublishResult::Sent; taken.saturating_sub(1)];
+                fates.resize(taken, PublishResult::Doubtful(Outage::new("it went away")));
+                fates.resize(
+                    events.len(),
+                    PublishResult::Unsent(Outage::new("it went away")),
+                );
                 fates
             }
         }
@@ -309,7 +315,7 @@ pub(in crate::conformance) fn relay(turno: &Turno, sink: &Arc<Scripted>) -> Rela
 /// Waits until this many events have arrived.
 pub(in crate::conformance) async fn arrived(sink: &Scripted, many: usize) {
     crate::eventually_async(
-        crate::conformance::lock::fixtures::PATIENCE,
+        crate::conformance::lock::fixtures::TIMEOUT,
         "the events to arrive",
         async || (sink.got().len() >= many).then_some(()),
     )
@@ -319,7 +325,7 @@ pub(in crate::conformance) async fn arrived(sink: &Scripted, many: usize) {
 /// Waits until the outbox has these counts.
 pub(in crate::conformance) async fn settles_at(turno: &Turno, expected: [u64; 6]) {
     crate::eventually_async(
-        crate::conformance::lock::fixtures::PATIENCE,
+        crate::conformance::lock::fixtures::TIMEOUT,
         "the outbox to settle",
         async || (counts(turno).await == expected).then_some(()),
     )

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use turno::outbox::{Event, EventState, Mode, OnDead};
-use turno::sink::{Fate, Outage, Outgoing, Sink};
+use turno::sink::{Outage, Outgoing, PublishResult, Sink};
 use turno::store::Order;
 
-use crate::conformance::lock::fixtures::PATIENCE;
+use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::outbox::fixtures::*;
 use crate::conformance::{TestStore, rule};
 
@@ -73,12 +73,9 @@ async fn an_outage_costs_nothing(bed: &TestStore) {
         let sink = Scripted::new([Act::GoAway(3)]);
         let ids = emit_keyed(&turno, &["a", "b", "c", "d", "e"], 2).await;
         let running = Running::start(relay(&turno, &sink).mode(mode).max_attempts(1));
-        crate::eventually_async(PATIENCE, "the outage", async || {
-            sink.is_down().then_some(())
-        })
-        .await;
+        crate::eventually_async(TIMEOUT, "the outage", async || sink.is_down().then_some(())).await;
         // Two were confirmed.
-        let waiting = crate::eventually_async(PATIENCE, "everything to go back", async || {
+        let waiting = crate::eventually_async(TIMEOUT, "everything to go back", async || {
             let waiting = list(&turno, EventState::Pending).await;
             (waiting.len() == 8).then_some(waiting)
         })
@@ -109,7 +106,10 @@ async fn a_sink_that_is_out_is_tried_seldom(bed: &TestStore) {
     const WINDOW: Duration = Duration::from_millis(600);
     let turno = bed.turno().await;
     for mode in MODES {
-        let sink = Overloaded::new(Fate::Doubtful(Outage::new("503")), "TicketCreatedEvent");
+        let sink = Overloaded::new(
+            PublishResult::Doubtful(Outage::new("503")),
+            "TicketCreatedEvent",
+        );
         let events: Vec<_> = (0..100).map(event).collect();
         emit(&turno, &events).await;
         let relay = turno.outbox().relay(sink.clone()).mode(mode);
@@ -120,7 +120,7 @@ async fn a_sink_that_is_out_is_tried_seldom(bed: &TestStore) {
         let calls = sink.calls();
         assert!((1..=8).contains(&calls), "{mode}: tried {calls} times");
         sink.heal();
-        crate::eventually_async(PATIENCE, "everything to arrive", async || {
+        crate::eventually_async(TIMEOUT, "everything to arrive", async || {
             (sink.arrived() == 100).then_some(())
         })
         .await;
@@ -128,11 +128,14 @@ async fn a_sink_that_is_out_is_tried_seldom(bed: &TestStore) {
         assert_eq!((report.sent, report.refused, report.dead), (100, 0, 0));
     }
 
-    let sink = Overloaded::new(Fate::Doubtful(Outage::new("503")), "TicketCreatedEvent");
+    let sink = Overloaded::new(
+        PublishResult::Doubtful(Outage::new("503")),
+        "TicketCreatedEvent",
+    );
     emit(&turno, &[event(0)]).await;
     let relay = turno.outbox().relay(sink.clone());
     let running = Running::start(relay.outage_backoff(Duration::ZERO, Duration::ZERO));
-    crate::eventually_async(PATIENCE, "many tries", async || {
+    crate::eventually_async(TIMEOUT, "many tries", async || {
         (sink.calls() > 100).then_some(())
     })
     .await;
@@ -154,12 +157,15 @@ async fn a_full_destination_stops_its_own_type_only(bed: &TestStore) {
         emit(&turno, &events).await;
     };
     for mode in MODES {
-        let sink = Overloaded::new(Fate::Busy(Outage::new("the queue is full")), "FullEvent");
+        let sink = Overloaded::new(
+            PublishResult::Busy(Outage::new("the queue is full")),
+            "FullEvent",
+        );
         emit_both().await;
         let relay = turno.outbox().relay(sink.clone()).mode(mode);
         let relay = relay.outage_backoff(Duration::from_millis(20), Duration::from_secs(15));
         let running = Running::start(relay.max_attempts(1));
-        crate::eventually_async(PATIENCE, "the others to arrive", async || {
+        crate::eventually_async(TIMEOUT, "the others to arrive", async || {
             (sink.arrived() == MANY).then_some(())
         })
         .await;
@@ -168,7 +174,7 @@ async fn a_full_destination_stops_its_own_type_only(bed: &TestStore) {
         assert!(tried <= MANY, "{mode}: tried {tried} events");
         assert_eq!(list(&turno, EventState::Dead).await, []);
         sink.heal();
-        crate::eventually_async(PATIENCE, "everything to arrive", async || {
+        crate::eventually_async(TIMEOUT, "everything to arrive", async || {
             (sink.arrived() == 2 * MANY).then_some(())
         })
         .await;
@@ -177,10 +183,13 @@ async fn a_full_destination_stops_its_own_type_only(bed: &TestStore) {
         assert_eq!(report.sent, 2 * MANY as u64);
     }
 
-    let sink = Overloaded::new(Fate::Refused("the queue is full".into()), "FullEvent");
+    let sink = Overloaded::new(
+        PublishResult::Refused("the queue is full".into()),
+        "FullEvent",
+    );
     emit_both().await;
     let running = Running::start(turno.outbox().relay(sink.clone()).max_attempts(1));
-    crate::eventually_async(PATIENCE, "all of a type to be dead", async || {
+    crate::eventually_async(TIMEOUT, "all of a type to be dead", async || {
         (counts(&turno).await[4] == MANY as u64).then_some(())
     })
     .await;
@@ -190,7 +199,7 @@ async fn a_full_destination_stops_its_own_type_only(bed: &TestStore) {
 /// A sink that is always ready, and returns the same result for the events of one type until it is healed.
 #[derive(Debug)]
 struct Overloaded {
-    fate: Fate,
+    result: PublishResult,
     kind: &'static str,
     is_healed: AtomicBool,
     calls: AtomicUsize,
@@ -199,9 +208,9 @@ struct Overloaded {
 }
 
 impl Overloaded {
-    fn new(fate: Fate, kind: &'static str) -> Arc<Self> {
+    fn new(result: PublishResult, kind: &'static str) -> Arc<Self> {
         Arc::new(Overloaded {
-            fate,
+            result,
             kind,
             is_healed: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
@@ -239,7 +248,7 @@ impl Sink for Overloaded {
         Ok(())
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         self.calls.fetch_add(1, SeqCst);
         let is_healed = self.is_healed.load(SeqCst);
         events
@@ -247,11 +256,11 @@ impl Sink for Overloaded {
             .map(|event| match is_healed || event.kind != self.kind {
                 true => {
                     self.arrived.fetch_add(1, SeqCst);
-                    Fate::Sent
+                    PublishResult::Sent
                 }
                 false => {
                     self.tried.fetch_add(1, SeqCst);
-                    self.fate.clone()
+                    self.result.clone()
                 }
             })
             .collect()
@@ -269,7 +278,7 @@ async fn a_refused_event_dies_alone(bed: &TestStore) {
         let dead_before = counts(&turno).await[4];
         let running = Running::start(relay(&turno, &sink).mode(mode).max_attempts(3));
         arrived(&sink, 13).await;
-        crate::eventually_async(PATIENCE, "two dead", async || {
+        crate::eventually_async(TIMEOUT, "two dead", async || {
             (counts(&turno).await[4] == dead_before + 2).then_some(())
         })
         .await;
@@ -310,7 +319,7 @@ async fn refused_events_are_tried_for_hours(bed: &TestStore) {
     let sink = Scripted::new([Act::Refuse(all.collect())]);
     let began = turno::clock::machine();
     let running = Running::start(turno.outbox().relay(sink));
-    let waiting = crate::eventually_async(PATIENCE, "the last one to be dead", async || {
+    let waiting = crate::eventually_async(TIMEOUT, "the last one to be dead", async || {
         let dead = list(&turno, EventState::Dead).await;
         let waiting = list(&turno, EventState::Scheduled).await;
         // Those with the shortest pauses may be due again.
@@ -471,7 +480,7 @@ impl turno::sink::Sink for Stuck {
         Ok(())
     }
 
-    async fn publish(&self, _: &[turno::sink::Outgoing]) -> Vec<turno::sink::Fate> {
+    async fn publish(&self, _: &[turno::sink::Outgoing]) -> Vec<turno::sink::PublishResult> {
         self.began.notify_one();
         std::future::pending().await
     }

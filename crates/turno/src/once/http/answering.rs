@@ -15,13 +15,13 @@ pin_project! {
     /// Future of a response. For a request without a policy it costs next to nothing: it is the service's own future.
     pub struct Answering<F, R, E> {
         #[pin]
-        how: How<F, R, E>,
+        how: State<F, R, E>,
     }
 }
 
 pin_project! {
     #[project = HowNow]
-    enum How<F, R, E> {
+    enum State<F, R, E> {
         Passed {
             #[pin]
             answer: F,
@@ -34,7 +34,7 @@ impl<F, R, E> Answering<F, R, E> {
     /// Returns the service's response.
     pub(super) fn passed(answer: F) -> Self {
         Answering {
-            how: How::Passed { answer },
+            how: State::Passed { answer },
         }
     }
 
@@ -44,7 +44,7 @@ impl<F, R, E> Answering<F, R, E> {
     ) -> Self {
         let answer: Handled<R, E> = Box::pin(answer);
         Answering {
-            how: How::Handled { answer },
+            how: State::Handled { answer },
         }
     }
 }

@@ -134,10 +134,10 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
     /// Work in flight, including that of disconnected clients.
     pub(super) works: TaskTracker,
-    which: Which,
+    policies: Policies,
 }
 
-enum Which {
+enum Policies {
     All([Arc<Policy>; 1]),
     Routed(Box<Routes>),
 }
@@ -153,22 +153,22 @@ impl fmt::Debug for OnceLayer {
 impl OnceLayer {
     /// Creates a layer with one policy for all requests with its methods. The policy's name has at most 100 bytes.
     pub fn new(turno: Turno, policy: Policy) -> Self {
-        Self::with(turno, Which::All([Arc::new(policy)]))
+        Self::with(turno, Policies::All([Arc::new(policy)]))
     }
 
     /// Creates a layer with a policy per route. Requests without a route pass.
     pub fn routed(turno: Turno, routes: Routes) -> Self {
-        Self::with(turno, Which::Routed(Box::new(routes)))
+        Self::with(turno, Policies::Routed(Box::new(routes)))
     }
 
-    fn with(turno: Turno, which: Which) -> Self {
+    fn with(turno: Turno, policies: Policies) -> Self {
         OnceLayer {
             shared: Arc::new(Shared {
                 turno,
                 identities: Identities::new(),
                 counters: Counters::default(),
                 works: TaskTracker::new(),
-                which,
+                policies,
             }),
         }
     }
@@ -186,7 +186,7 @@ impl OnceLayer {
                 identities,
                 counters: Counters::default(),
                 works: TaskTracker::new(),
-                which: used.which.clone(),
+                policies: used.policies.clone(),
             },
         };
         OnceLayer {
@@ -207,11 +207,11 @@ impl OnceLayer {
     }
 }
 
-impl Clone for Which {
+impl Clone for Policies {
     fn clone(&self) -> Self {
         match self {
-            Which::All(policy) => Which::All(policy.clone()),
-            Which::Routed(routes) => Which::Routed(routes.clone()),
+            Policies::All(policy) => Policies::All(policy.clone()),
+            Policies::Routed(routes) => Policies::Routed(routes.clone()),
         }
     }
 }
@@ -259,9 +259,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let policy = match &self.shared.which {
-            Which::All(policy) => of_method(policy, &request).map(|policy| (policy, Fit::Exact)),
-            Which::Routed(routes) => routes.find(&request),
+        let policy = match &self.shared.policies {
+            Policies::All(policy) => of_method(policy, &request).map(|policy| (policy, Fit::Exact)),
+            Policies::Routed(routes) => routes.find(&request),
         };
         let Some((policy, fit)) = policy else {
             return Answering::passed(self.inner.call(request.map(Carried::untouched)));

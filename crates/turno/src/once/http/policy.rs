@@ -76,7 +76,7 @@ impl fmt::Debug for Unknown {
 
 /// A request whose earlier run is unknown, as input of a [`Prober`].
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct ProbeRequest<'a> {
     /// Head of the request.
     pub head: &'a Parts,
     /// Body of the request.
@@ -91,7 +91,7 @@ pub struct Asked<'a> {
 #[async_trait]
 pub trait Prober: Send + Sync {
     /// Returns done (with this answer), not done, or unsure. If unsure, the request stays unknown.
-    async fn probe(&self, asked: &Asked<'_>) -> Probe<StoredResponse>;
+    async fn probe(&self, asked: &ProbeRequest<'_>) -> Probe<StoredResponse>;
 }
 
 /// What happens to a request that cannot be processed as configured.

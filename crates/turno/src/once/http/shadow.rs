@@ -38,13 +38,13 @@ pub(super) fn begin(shared: Arc<Shared>, policy: &Policy, mut identified: Identi
         let met = match once.begin().await {
             Ok(Begin::Fresh(claim)) => {
                 add(&counters.fresh);
-                let keeper = claim.auto_extend();
+                let renewal = claim.auto_extend();
                 // Without the answer, because no caller gets it.
                 let settled = match ended.await {
                     Ok(()) => claim.complete_without().await,
                     Err(_) => claim.give_back(Released::Undone).await,
                 };
-                drop(keeper);
+                drop(renewal);
                 if let Err(error) = settled {
                     tracing::debug!(%error, "a shadow was not settled");
                 }

@@ -13,8 +13,9 @@ use tokio::time::Instant;
 
 use super::counts::add;
 use super::layer::{BoxError, Shared, problem};
-use super::policy::{Asked, Fails, Policy, Prober};
+use super::policy::{Fails, Policy, ProbeRequest, Prober};
 use super::{Carried, StoredResponse};
+use crate::backoff::Backoff;
 use crate::error::Result;
 use crate::lock::Language;
 use crate::once::{Claim, OnceSettled, Probe};
@@ -22,9 +23,8 @@ use crate::problem::ProblemCode;
 use crate::store::{Released, Token};
 use crate::tx::Transaction;
 
-/// Pause before an answer is stored again while the store is unavailable; it doubles with each attempt.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Pauses before an answer is stored again while the store is unavailable.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 /// Content types of streams, which may never end.
 const STREAMS: [&str; 4] = [
     "text/event-stream",
@@ -35,7 +35,7 @@ const STREAMS: [&str; 4] = [
 
 /// What a service knows about the work beyond the status. Put it into the response's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum WorkOutcome {
     /// Nothing was done: the next caller does the work. (Example: a reverse proxy could not connect.)
     Undone,
     /// Some of the work may have been done. (Example: the connection broke during the request.)
@@ -118,7 +118,7 @@ where
     });
     let works = work.shared.works.clone();
     let done = works.spawn(async move {
-        let keeper = work.claim.auto_extend();
+        let renewal = work.claim.auto_extend();
         // A panic drops the claim, which makes the key unknown.
         let answered = call(request).await;
         let settled = match answered {
@@ -128,7 +128,7 @@ where
                 Err(error)
             }
         };
-        drop(keeper);
+        drop(renewal);
         settled
     });
     done.await
@@ -141,12 +141,12 @@ where
     R::Error: Into<BoxError>,
 {
     let policy = &work.policy;
-    match response.extensions().get::<Fate>() {
-        Some(Fate::Undone) => {
+    match response.extensions().get::<WorkOutcome>() {
+        Some(WorkOutcome::Undone) => {
             give_back(work, Released::Undone).await;
             return response.map(Carried::untouched);
         }
-        Some(Fate::Unknown) => {
+        Some(WorkOutcome::Unknown) => {
             give_back(work, Released::Unknown).await;
             return response.map(Carried::untouched);
         }
@@ -200,8 +200,8 @@ async fn complete<R>(
 /// expires: each attempt is the same completion, which counts once.
 async fn store(work: &Work, answer: Option<&StoredResponse>) -> Result<OnceSettled> {
     let until = Instant::now() + work.policy.lease;
-    let mut pause = FIRST_PAUSE;
-    let mut is_told = false;
+    let mut attempts = RETRY.attempts();
+    let mut is_logged = false;
     loop {
         let settled = match answer {
             Some(answer) => match work.claim.complete(answer).await {
@@ -214,19 +214,18 @@ async fn store(work: &Work, answer: Option<&StoredResponse>) -> Result<OnceSettl
         let Err(error) = settled else {
             return settled;
         };
-        if !std::mem::replace(&mut is_told, true) {
+        if !std::mem::replace(&mut is_logged, true) {
             add(&work.shared.counters.store_down);
             tracing::error!(claim = %work.claim.id(), %error, "an answer is not stored yet");
         }
         if !error.is_unavailable()
             || work.policy.store_down == Fails::Open
-            || Instant::now() + pause >= until
+            || Instant::now() + RETRY.first >= until
         {
             tracing::error!(claim = %work.claim.id(), %error, "an answer was not stored");
             return Err(error);
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        attempts.pause().await;
     }
 }
 
@@ -244,15 +243,15 @@ pub(super) async fn ask(
     head: &Parts,
     body: &Bytes,
 ) -> Option<Result<StoredResponse, ProblemCode>> {
-    let keeper = work.claim.auto_extend();
-    let asked = Asked {
+    let renewal = work.claim.auto_extend();
+    let asked = ProbeRequest {
         head,
         body,
         key: work.claim.key(),
         attempt: work.claim.attempt(),
     };
     let found = prober.probe(&asked).await;
-    drop(keeper);
+    drop(renewal);
     match found {
         Probe::NotDone => None,
         Probe::Done(stored) => Some(match store(work, Some(&stored)).await {

@@ -1,4 +1,4 @@
-//! Converts the server's responses to the fate of each event.
+//! Converts the server's responses to the result of each event.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::Nats;
 use super::message::subject;
-use crate::sink::{Fate, Outage, Outgoing};
+use crate::sink::{Outage, Outgoing, PublishResult};
 
 /// Returns the error in a JetStream response, if it is one. The other fields of the response differ between versions.
 pub(super) fn denied(answer: &[u8]) -> Option<String> {
@@ -67,29 +67,31 @@ pub(super) async fn fates(
     context: &jetstream::Context,
     events: &[Outgoing],
     answers: Vec<Answer>,
-) -> Vec<Fate> {
+) -> Vec<PublishResult> {
     let silent = || nats.outage("it does not answer, or the connection was lost");
     let mut takers = HashMap::new();
     let mut fates = Vec::with_capacity(events.len());
     for (event, answer) in events.iter().zip(answers) {
         fates.push(match answer {
-            Answer::Stored => Fate::Sent,
-            Answer::Unfit(reason) => Fate::Refused(reason),
-            Answer::Silence => Fate::Doubtful(silent()),
-            Answer::Unsent => Fate::Unsent(silent()),
-            Answer::Error { said, .. } if is_full(&said) => Fate::Busy(nats.outage(format!(
-                "the stream does not take subject {}: {said}",
-                subject(&event.kind, nats.prefix.as_deref()).unwrap_or_default()
-            ))),
-            Answer::Error { code, said } if is_refusal(code) => {
-                Fate::Refused(format!("JetStream will not have it: {said}"))
+            Answer::Stored => PublishResult::Sent,
+            Answer::Unfit(reason) => PublishResult::Refused(reason),
+            Answer::Silence => PublishResult::Doubtful(silent()),
+            Answer::Unsent => PublishResult::Unsent(silent()),
+            Answer::Error { said, .. } if is_full(&said) => {
+                PublishResult::Busy(nats.outage(format!(
+                    "the stream does not take subject {}: {said}",
+                    subject(&event.kind, nats.prefix.as_deref()).unwrap_or_default()
+                )))
             }
-            Answer::Error { said, .. } => Fate::Unsent(nats.outage(said)),
+            Answer::Error { code, said } if is_refusal(code) => {
+                PublishResult::Refused(format!("JetStream will not have it: {said}"))
+            }
+            Answer::Error { said, .. } => PublishResult::Unsent(nats.outage(said)),
             Answer::NoTaker => {
                 let subject = subject(&event.kind, nats.prefix.as_deref()).unwrap_or_default();
                 if !takers.contains_key(&subject) {
-                    let fate = no_taker(nats, context, &subject).await;
-                    takers.insert(subject.clone(), fate);
+                    let result = no_taker(nats, context, &subject).await;
+                    takers.insert(subject.clone(), result);
                 }
                 takers[&subject].clone()
             }
@@ -110,15 +112,15 @@ fn is_refusal(code: usize) -> bool {
 }
 
 /// Finds the cause of "no responders": either there is no such stream, or its server is not up yet. JetStream knows which.
-async fn no_taker(nats: &Nats, context: &jetstream::Context, subject: &str) -> Fate {
+async fn no_taker(nats: &Nats, context: &jetstream::Context, subject: &str) -> PublishResult {
     let outage: Outage = match context.stream_by_subject(subject).await {
         Ok(stream) => nats.outage(format!("stream {stream} has no leader at the moment")),
         Err(error) if matches!(error.kind(), GetStreamByNameErrorKind::NotFound) => {
-            return Fate::Refused(format!("no stream takes subject {subject}"));
+            return PublishResult::Refused(format!("no stream takes subject {subject}"));
         }
         Err(error) => nats.outage(format!("JetStream does not answer: {}", root(&error))),
     };
-    Fate::Unsent(outage)
+    PublishResult::Unsent(outage)
 }
 
 /// Returns the message of the innermost cause.

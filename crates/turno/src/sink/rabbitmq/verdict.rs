@@ -1,8 +1,8 @@
-//! Converts the result of a batch to the fate of each event.
+//! Converts the result of a batch to the result of each event.
 
 use super::batch::{Answer, End, Outcome};
 use crate::amqp::fault;
-use crate::sink::{Fate, Outage, Outgoing, routing_key};
+use crate::sink::{Outage, Outgoing, PublishResult, routing_key};
 
 /// Returns the fates of `events`.
 pub(super) fn fates(
@@ -10,24 +10,24 @@ pub(super) fn fates(
     exchange: &str,
     outcome: Outcome,
     end: Option<&End>,
-) -> Vec<Fate> {
+) -> Vec<PublishResult> {
     let broken = end.map(Broken::new);
     let mut answers = outcome.answers.into_iter();
-    let fate = |event: &Outgoing| {
+    let result = |event: &Outgoing| {
         let answer = answers.next().unwrap_or(Answer::Unwritten);
         if outcome.returned.contains(&event.id) {
-            return Fate::Refused(unroutable(exchange, &event.kind));
+            return PublishResult::Refused(unroutable(exchange, &event.kind));
         }
         match (answer, &broken) {
-            (Answer::Acked, _) => Fate::Sent,
-            (Answer::Nacked, _) => Fate::Busy(full(&event.kind)),
-            (Answer::Unfit(reason), _) => Fate::Refused(reason),
-            (_, Some(Broken::ByMessage(reason))) => Fate::Suspect(reason.clone()),
-            (Answer::Unwritten, broken) => Fate::Unsent(outage(broken)),
-            (Answer::Unanswered, broken) => Fate::Doubtful(outage(broken)),
+            (Answer::Acked, _) => PublishResult::Sent,
+            (Answer::Nacked, _) => PublishResult::Busy(full(&event.kind)),
+            (Answer::Unfit(reason), _) => PublishResult::Refused(reason),
+            (_, Some(Broken::ByMessage(reason))) => PublishResult::Suspect(reason.clone()),
+            (Answer::Unwritten, broken) => PublishResult::Unsent(outage(broken)),
+            (Answer::Unanswered, broken) => PublishResult::Doubtful(outage(broken)),
         }
     };
-    events.iter().map(fate).collect()
+    events.iter().map(result).collect()
 }
 
 /// Cause of a batch that ended early.

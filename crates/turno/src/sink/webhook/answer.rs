@@ -1,4 +1,4 @@
-//! Converts a response, or the lack of one, to a fate.
+//! Converts a response, or the lack of one, to a result.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use reqwest::header::RETRY_AFTER;
 
 use super::Webhook;
 use crate::clock;
-use crate::sink::{Fate, Outage};
+use crate::sink::{Outage, PublishResult};
 
 /// Maximum number of bytes of a response that are read. A response could be endless.
 const READ_BYTES: usize = 64 << 10;
 /// Maximum number of characters of a response that are reported.
 const TOLD_CHARS: usize = 300;
 
-/// Returns the fate that a response means.
-pub(super) async fn fate(webhook: &Webhook, response: Response) -> Fate {
+/// Returns the result that a response means.
+pub(super) async fn result(webhook: &Webhook, response: Response) -> PublishResult {
     let status = response.status();
     match status.as_u16() {
         200..=299 => {
             // Reads the body so that the connection can be reused; its content does not matter.
             read(response).await;
-            Fate::Sent
+            PublishResult::Sent
         }
-        300..=399 => Fate::Refused(format!(
+        300..=399 => PublishResult::Refused(format!(
             "answered {status}: redirects are not followed. Give the address that it redirects to"
         )),
         408 | 425 | 429 | 502 | 503 | 504 => {
@@ -34,7 +34,7 @@ pub(super) async fn fate(webhook: &Webhook, response: Response) -> Fate {
             let later = later.and_then(|later| later.to_str().ok());
             let shown = later.map(|later| format!(" (Retry-After: {})", bounded(later)));
             let outage = webhook.outage(&format!("answered {status}{}", shown.unwrap_or_default()));
-            Fate::Doubtful(
+            PublishResult::Doubtful(
                 match later.and_then(|later| retry_after(later, clock::machine())) {
                     Some(pause) => outage.with_retry_after(pause),
                     None => outage,
@@ -44,8 +44,8 @@ pub(super) async fn fate(webhook: &Webhook, response: Response) -> Fate {
         _ => {
             let body = read(response).await;
             match bounded(&String::from_utf8_lossy(&body)) {
-                said if said.is_empty() => Fate::Refused(format!("answered {status}")),
-                said => Fate::Refused(format!("answered {status}: {said}")),
+                said if said.is_empty() => PublishResult::Refused(format!("answered {status}")),
+                said => PublishResult::Refused(format!("answered {status}: {said}")),
             }
         }
     }
@@ -63,15 +63,15 @@ fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     Some(Duration::try_from(date.duration_since(now)).unwrap_or(Duration::ZERO))
 }
 
-/// Returns the fate if there is no response.
-pub(super) fn no_answer(webhook: &Webhook, error: &reqwest::Error) -> Fate {
+/// Returns the result if there is no response.
+pub(super) fn no_answer(webhook: &Webhook, error: &reqwest::Error) -> PublishResult {
     let outage: Outage = match error.is_timeout() && !error.is_connect() {
         true => webhook.outage(&format!("does not answer within {:?}", webhook.timeout)),
         false => webhook.outage(&format!("cannot be reached: {}", root(error))),
     };
     match error.is_connect() || error.is_builder() {
-        true => Fate::Unsent(outage),
-        false => Fate::Doubtful(outage),
+        true => PublishResult::Unsent(outage),
+        false => PublishResult::Doubtful(outage),
     }
 }
 

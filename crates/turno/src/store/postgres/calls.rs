@@ -14,12 +14,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::classify;
-use super::connect::{Place, Pool, PooledSession, Route, Verdict};
+use super::connect::{Pool, PooledSession, Route, SessionHost, Verdict};
 use super::dial::SESSION_CHECK;
 use super::error::sqlstate;
 use super::lock_queues::LockQueues;
 use super::rights;
 use super::rows::{get, is_claim_later};
+use crate::backoff::jittered;
 use crate::error::{Error, Kind, Result};
 
 /// How often a call whose answer was lost is sent again, with the same request id.
@@ -264,7 +265,7 @@ impl Calls {
         &self,
         mut deadline: Pin<&mut Sleep>,
         statements: &[Statement<'_>],
-    ) -> Result<(Vec<Vec<Row>>, Place)> {
+    ) -> Result<(Vec<Vec<Row>>, SessionHost)> {
         let session = tokio::select! {
             session = self.client() => session?,
             () = deadline.as_mut() => return Err(self.no_answer()),
@@ -302,7 +303,7 @@ impl Calls {
         }
     }
 
-    fn judge<T>(&self, answers: Result<T>, place: &Place) -> (Result<T>, Verdict) {
+    fn judge<T>(&self, answers: Result<T>, place: &SessionHost) -> (Result<T>, Verdict) {
         match answers {
             Ok(answers) => (Ok(answers), Verdict::Keep),
             Err(error) => {
@@ -417,7 +418,7 @@ async fn pause(length: Duration, error: Error, deadline: Pin<&mut Sleep>) -> Res
         return Err(error);
     }
     tokio::select! {
-        () = tokio::time::sleep(length.mul_f64(0.5 + fastrand::f64())) => Ok(()),
+        () = tokio::time::sleep(jittered(length)) => Ok(()),
         () = deadline => Err(error),
     }
 }

@@ -46,7 +46,7 @@ impl Pool {
                     client: ClientHandle::Given(client),
                     // The pool may lead to a transaction pooler.
                     direct: false,
-                    place: Place { host: None },
+                    place: SessionHost { host: None },
                     max_age: Duration::MAX,
                 }))
             }
@@ -158,7 +158,7 @@ impl Route {
         Ok(Own {
             client: opened.client,
             connection: opened.connection,
-            place: Place {
+            place: SessionHost {
                 host: Some((opened.address, opened.losses)),
             },
         })
@@ -181,7 +181,7 @@ impl Route {
     /// as long as its own timeout says.
     ///
     /// Cancel-safe.
-    pub(super) async fn lost(&self, place: &Place) -> Error {
+    pub(super) async fn lost(&self, place: &SessionHost) -> Error {
         let (Some(dialer), Some((address, _))) = (&self.dialer, &place.host) else {
             return std::future::pending().await;
         };
@@ -229,7 +229,7 @@ impl Route {
     }
 
     /// The error for a session that accepts no writes. Where there is a choice of hosts, its host is given up.
-    pub(super) fn read_only(&self, place: &Place) -> Error {
+    pub(super) fn read_only(&self, place: &SessionHost) -> Error {
         if !self.has_choice() {
             return Error::new(
                 Kind::Refused,
@@ -247,7 +247,7 @@ impl Route {
 
     /// What an error says about the session that it came from: the error for the caller, and whether the session is to be
     /// closed.
-    pub(super) fn judge(&self, error: Error, place: &Place) -> (Error, Verdict) {
+    pub(super) fn judge(&self, error: Error, place: &SessionHost) -> (Error, Verdict) {
         match sqlstate(&error) {
             Some("25006") if self.has_choice() => {
                 (self.read_only(place).caused_by(error), Verdict::Close)
@@ -269,17 +269,17 @@ pub(super) enum Verdict {
 pub(super) struct Own {
     pub(super) client: Client,
     pub(super) connection: Connection,
-    pub(super) place: Place,
+    pub(super) place: SessionHost,
 }
 
 /// Where a session is.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct SessionHost {
     /// The host and its loss count when the session began; `None` in a pool of the caller.
     host: Option<(Arc<Address>, u64)>,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SessionHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.host {
             Some((address, _)) => address.fmt(f),
@@ -288,7 +288,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-impl Place {
+impl SessionHost {
     /// Resolves when some call has found that the address serves no more.
     pub(super) async fn lost(&self) {
         match &self.host {
@@ -319,7 +319,7 @@ pub(super) struct Session {
     client: ClientHandle,
     /// Statements may be prepared on it.
     pub(super) direct: bool,
-    pub(super) place: Place,
+    pub(super) place: SessionHost,
     max_age: Duration,
 }
 
@@ -365,7 +365,7 @@ impl managed::Manager for Sessions {
         Ok(Session {
             client: ClientHandle::Own(ClientWrapper::new(opened.client, task)),
             direct: opened.direct,
-            place: Place {
+            place: SessionHost {
                 host: Some((opened.address, opened.losses)),
             },
             max_age: self.max_age.mul_f64(1.0 - fastrand::f64() / 10.0),

@@ -8,11 +8,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::gather::Answer;
-use super::gathered::{self, Claims, Completions, Turns};
+use super::batching::{self, Answer, Claims, Completions, Pushes, Turns, push};
 use super::interval::{Interval, interval_text};
 use super::json::Json;
-use super::pushes::{self, Pushes};
 use super::rows::{big_count, count, count_in, get, place};
 use super::{Argument, PostgresStore};
 use crate::error::Result;
@@ -24,13 +22,13 @@ pub(crate) const INBOX_COMPLETE_IN: &str = query!(inbox_complete_in);
 #[async_trait]
 impl InboxStore for PostgresStore {
     async fn inbox_push(&self, ask: &InboxPush) -> Result<Vec<PushedItem>> {
-        let gather = match pushes::has_keys(ask) {
+        let batcher = match push::has_keys(ask) {
             true => &self.keyed_pushes,
             false => &self.pushes,
         };
-        let lock = pushes::push_lock(ask);
-        let answer = match pushes::is_small(ask) {
-            true => gather.ask_unless_blocked(&self.calls, &lock, ask).await,
+        let lock = push::push_lock(ask);
+        let answer = match push::is_small(ask) {
+            true => batcher.ask_unless_blocked(&self.calls, &lock, ask).await,
             false => Answer::Alone,
         };
         match answer.given(&lock) {
@@ -40,7 +38,7 @@ impl InboxStore for PostgresStore {
     }
 
     async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
-        if gathered::is_small_claim(ask)
+        if batching::is_small_claim(ask)
             && let Answer::Given(claimed) = self.claims.ask(ask.clone()).await
         {
             return claimed;
@@ -49,9 +47,9 @@ impl InboxStore for PostgresStore {
     }
 
     async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
-        let lock = gathered::completion_lock(ask);
+        let lock = batching::completion_lock(ask);
         let completions = &self.completions;
-        let answer = match gathered::is_small_completion(ask) {
+        let answer = match batching::is_small_completion(ask) {
             true => {
                 let answer = completions.ask_unless_blocked(&self.calls, &lock, ask);
                 answer.await

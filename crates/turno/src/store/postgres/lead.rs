@@ -15,12 +15,12 @@ use super::classify;
 use super::connect::Own;
 use super::rows::get;
 use crate::error::{Error, Kind, Result};
-use crate::store::{Lead, Leading, OutboxLead};
+use crate::store::{Leadership, Leading, OutboxLead};
 
 /// How often the session is asked whether it is still there.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// A session that does not answer for so long is taken for dead.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// And the other way round: a leader that asks nothing for so long stands still, and the server ends its session.
 const SILENCE: &str = "5s";
 
@@ -36,7 +36,7 @@ impl Leading for Session {
         let dead = async {
             loop {
                 tokio::time::sleep(ASK_EVERY).await;
-                match tokio::time::timeout(PATIENCE, self.client.simple_query("")).await {
+                match tokio::time::timeout(TIMEOUT, self.client.simple_query("")).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(_)) | Err(_) => return,
                 }
@@ -49,20 +49,20 @@ impl Leading for Session {
     }
 }
 
-pub(super) async fn lead(calls: &Calls, ask: &OutboxLead) -> Result<Lead> {
+pub(super) async fn lead(calls: &Calls, ask: &OutboxLead) -> Result<Leadership> {
     if !calls.route.is_direct() {
-        return Ok(Lead::NotHere);
+        return Ok(Leadership::NotHere);
     }
     // Asked first, so that those who wait do not open a connection each time.
     if let Some(leader) = leader(calls, ask.lock_id).await? {
-        return Ok(Lead::Busy(leader));
+        return Ok(Leadership::Busy(leader));
     }
     let session = Session::open(calls, &ask.relay).await?;
     if session.try_lock(ask.lock_id).await? {
-        return Ok(Lead::Alone(Box::new(session)));
+        return Ok(Leadership::Alone(Box::new(session)));
     }
     let leader = leader(calls, ask.lock_id).await?;
-    Ok(Lead::Busy(leader.unwrap_or_else(|| {
+    Ok(Leadership::Busy(leader.unwrap_or_else(|| {
         "somebody who has just left".to_owned()
     })))
 }

@@ -17,6 +17,7 @@ use tokio_postgres::{AsyncMessage, Client};
 use tokio_util::sync::CancellationToken;
 
 use super::connect::{Own, Route};
+use crate::backoff::jittered;
 use crate::error::{Error, Kind, Result};
 use crate::wake::Wakers;
 
@@ -55,7 +56,7 @@ pub(super) async fn run(route: Arc<Route>, wakers: Arc<Wakers>, stop: Cancellati
             tracing::debug!(%error, "not listening; waiters look for themselves");
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(RECONNECT.mul_f64(0.5 + fastrand::f64())) => {}
+                () = tokio::time::sleep(jittered(RECONNECT)) => {}
             }
         }
     }

@@ -8,8 +8,8 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::PostgresStore;
+use super::batching::{Answer, Batchable, locks};
 use super::calls::{Calls, IfLocked};
-use super::gather::{Answer, Together};
 use super::interval::{Interval, interval_text};
 use super::json::Json;
 use super::rows::{count, count_in, get};
@@ -146,7 +146,7 @@ fn run_lock(key: &str) -> String {
 /// Begins.
 pub(super) struct Begins(pub(super) Calls);
 
-impl Together for Begins {
+impl Batchable for Begins {
     type Ask = OnceBegin;
     type Answer = OnceOutcome;
     /// While one of them waits for the disk, the other looks.
@@ -245,13 +245,13 @@ impl Begins {
 /// Completions.
 pub(super) struct OnceCompletions(pub(super) Calls);
 
-impl Together for OnceCompletions {
+impl Batchable for OnceCompletions {
     type Ask = OnceComplete;
     type Answer = OnceSettled;
     const LANES: usize = 2;
 
     async fn call(&self, asks: Vec<OnceComplete>) -> Vec<Answer<OnceSettled>> {
-        super::batch::answers(asks.len(), self.all(&asks).await, settled)
+        locks::answers(asks.len(), self.all(&asks).await, settled)
     }
 }
 

@@ -5,10 +5,10 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::batching::multirange;
 use super::interval::{Interval, interval_text};
 use super::json::Json;
 use super::lead;
-use super::marks::multirange;
 use super::rows::{big_count, count, count_in, get};
 use super::{Argument, PostgresStore};
 use crate::error::{Error, Kind, Result};
@@ -105,7 +105,7 @@ impl OutboxStore for PostgresStore {
         big_count(&row, "many")
     }
 
-    async fn outbox_lead(&self, ask: &OutboxLead) -> Result<Lead> {
+    async fn outbox_lead(&self, ask: &OutboxLead) -> Result<Leadership> {
         lead::lead(&self.calls, ask).await
     }
 

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params_from_iter};
 use uuid::Uuid;
 
 use super::inbox::*;
+use super::outbox;
 use super::{LOCK_GUARD, classify, once};
 use crate::clock::{as_us, now_us};
 use crate::error::{Error, Kind, Result};
@@ -251,7 +252,7 @@ pub(crate) async fn outbox_emit<S: Session>(
     session: &mut S,
     events: &[NewEvent],
 ) -> Result<Vec<Uuid>> {
-    let (items, ids) = event_items(events)?;
+    let (items, ids) = outbox::items(events)?;
     let ask = InboxPush {
         queue: OUTBOX_QUEUE.to_owned(),
         items,

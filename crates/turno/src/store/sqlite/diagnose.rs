@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::open::Place;
+use super::open::Location;
 use super::{classify, migrate};
 use crate::clock;
 use crate::error::Result;
@@ -13,17 +13,17 @@ use crate::store::{Finding, SCHEMA_VERSION, schema_finding, sweep_finding};
 /// A log longer than this means that something keeps it from being folded into the file.
 const LONG_LOG: u64 = 64 << 20;
 
-pub(super) fn diagnose(db: &Connection, place: &Place) -> Result<Vec<Finding>> {
+pub(super) fn diagnose(db: &Connection, place: &Location) -> Result<Vec<Finding>> {
     let ask = |sql| {
         db.query_row(sql, [], |row| row.get::<_, String>(0))
             .map_err(classify)
     };
     let mut findings = vec![match place {
-        Place::File(file) => Finding::ok(
+        Location::File(file) => Finding::ok(
             "store",
             format!("SQLite {} on {}", rusqlite::version(), file.display()),
         ),
-        Place::Memory => Finding::warning(
+        Location::Memory => Finding::warning(
             "store",
             format!(
                 "SQLite {} in memory: everything is gone when the process ends",
@@ -40,7 +40,7 @@ pub(super) fn diagnose(db: &Connection, place: &Place) -> Result<Vec<Finding>> {
         "clock",
         "the machine's own, asked of the kernel: the same for all processes on it",
     ));
-    let Place::File(file) = place else {
+    let Location::File(file) = place else {
         return Ok(findings);
     };
     findings.push(Finding::ok(

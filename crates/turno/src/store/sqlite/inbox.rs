@@ -4,18 +4,17 @@
 //! An item has a `state` (see `migrations/0012_rules.sql`). A change of it also updates the other items of its group and the
 //! counters in the same transaction, so that no call has to search.
 
-mod claim;
-mod complete;
-mod held;
-mod ids;
-mod list;
-mod outbox;
-mod push;
-mod request;
-mod revive;
+pub(super) mod claim;
+pub(super) mod complete;
+pub(super) mod held;
+pub(super) mod ids;
+pub(super) mod list;
+pub(super) mod push;
+pub(super) mod request;
+pub(super) mod revive;
 mod settle;
-mod stats;
-mod tally;
+pub(super) mod stats;
+pub(super) mod tally;
 #[cfg(test)]
 mod tests;
 mod tx;
@@ -25,7 +24,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension};
 
-pub(crate) use self::outbox::items as event_items;
 pub(super) use self::revive::sweep_failed;
 pub(crate) use self::tx::*;
 use super::rows::exec;
@@ -170,7 +168,10 @@ impl InboxStore for SqliteStore {
 }
 
 /// Reads with several statements as of one moment, inside a transaction or not.
-fn at_once<T>(db: &Connection, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+pub(super) fn at_once<T>(
+    db: &Connection,
+    read: impl FnOnce(&Connection) -> Result<T>,
+) -> Result<T> {
     exec(db, "savepoint inbox", [])?;
     let answer = read(db);
     exec(db, "release inbox", [])?;
@@ -183,13 +184,13 @@ fn count(length: usize) -> i64 {
 }
 
 /// A queue's number, if anything was ever pushed to it.
-fn find_queue(db: &Connection, name: &str) -> Result<Option<i64>> {
+pub(super) fn find_queue(db: &Connection, name: &str) -> Result<Option<i64>> {
     db.prepare_cached(query!(inbox_queue_find))
         .and_then(|mut find| find.query_row([name], |row| row.get(0)).optional())
         .map_err(classify)
 }
 
 /// Lets the first of a group go, when the one before it has left.
-fn next_of_group(db: &Connection, queue: i64, group: &str) -> Result<()> {
+pub(super) fn next_of_group(db: &Connection, queue: i64, group: &str) -> Result<()> {
     exec(db, INBOX_GROUP_NEXT, (queue, group)).map(drop)
 }

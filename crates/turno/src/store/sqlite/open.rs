@@ -10,20 +10,20 @@ use super::classify;
 use crate::error::{Error, Kind, Result};
 
 /// Looks at a database that another process is writing: at the most this many, a few ms apart.
-const PATIENCE: i32 = 2000;
+const TIMEOUT: i32 = 2000;
 /// How many prepared statements a connection keeps.
 const STATEMENTS: usize = 64;
 
 /// Where a database is.
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// In a file, for many processes.
     File(PathBuf),
     /// In memory, for this process and one connection.
     Memory,
 }
 
-impl Place {
+impl Location {
     pub(super) fn parse(path: &str) -> Result<Self> {
         let path = path.strip_prefix("//").unwrap_or(path);
         match path {
@@ -31,23 +31,23 @@ impl Place {
                 "store",
                 "the store's URL names no file: it looks like sqlite:app.db",
             )),
-            ":memory:" => Ok(Place::Memory),
-            file => Ok(Place::File(PathBuf::from(file))),
+            ":memory:" => Ok(Location::Memory),
+            file => Ok(Location::File(PathBuf::from(file))),
         }
     }
 
     /// Whether there is a database, which is not created by looking.
     pub(super) fn exists(&self) -> bool {
         match self {
-            Place::Memory => true,
-            Place::File(file) => file.exists(),
+            Location::Memory => true,
+            Location::File(file) => file.exists(),
         }
     }
 
     pub(super) fn connect(&self) -> Result<Connection> {
         let db = match self {
-            Place::Memory => Connection::open_in_memory().map_err(classify)?,
-            Place::File(file) => {
+            Location::Memory => Connection::open_in_memory().map_err(classify)?,
+            Location::File(file) => {
                 create_private(file);
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
                     | OpenFlags::SQLITE_OPEN_CREATE
@@ -58,7 +58,7 @@ impl Place {
         };
         db.busy_handler(Some(wait_for_others)).map_err(classify)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS);
-        if matches!(self, Place::File(_)) {
+        if matches!(self, Location::File(_)) {
             let mode = into_wal(&db)?;
             if mode != "wal" {
                 return Err(Error::new(
@@ -88,7 +88,7 @@ fn create_private(file: &Path) {
 
 /// Another process may be doing the same, or recovering the log; that is over in a moment.
 fn into_wal(db: &Connection) -> Result<String> {
-    for tried in 0..PATIENCE {
+    for tried in 0..TIMEOUT {
         match db.query_row("pragma journal_mode = wal", [], |row| row.get(0)) {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                 wait_for_others(tried);
@@ -106,7 +106,7 @@ fn into_wal(db: &Connection) -> Result<String> {
 fn wait_for_others(tried: i32) -> bool {
     let longest = 500 + 200 * u64::try_from(tried).unwrap_or(0).min(50);
     thread::sleep(Duration::from_micros(fastrand::u64(200..=longest)));
-    tried < PATIENCE
+    tried < TIMEOUT
 }
 
 fn cannot_open(file: &std::path::Path, error: rusqlite::Error) -> Error {

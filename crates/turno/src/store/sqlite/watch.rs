@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio_util::sync::CancellationToken;
 
-use super::open::Place;
+use super::open::Location;
 use crate::error::Result;
 use crate::wake::Wakers;
 
@@ -18,7 +18,7 @@ const LOOK_MS: std::ops::Range<u64> = 3..13;
 const REOPEN: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(file: PathBuf, wakers: Arc<Wakers>, stop: CancellationToken) {
-    let place = Place::File(file);
+    let place = Location::File(file);
     let mut db = None;
     loop {
         tokio::select! {
@@ -39,7 +39,7 @@ pub(super) async fn run(file: PathBuf, wakers: Arc<Wakers>, stop: CancellationTo
 }
 
 /// Looks until nobody waits any more.
-async fn look(place: &Place, db: &mut Option<Connection>, wakers: &Wakers) -> Result<()> {
+async fn look(place: &Location, db: &mut Option<Connection>, wakers: &Wakers) -> Result<()> {
     if db.is_none() {
         let place = place.clone();
         *db = Some(super::blocking(move || place.connect()).await?);

@@ -32,8 +32,8 @@ enum Message {
 }
 
 impl Writer {
-    pub(super) fn spawn(db: Connection, gather: Batching) -> Result<Self> {
-        let batch = match gather {
+    pub(super) fn spawn(db: Connection, batching: Batching) -> Result<Self> {
+        let batch = match batching {
             Batching::Batched => BATCH,
             Batching::Alone => 1,
         };

@@ -13,7 +13,7 @@ pub(super) async fn take(set: &Set, url: &str, mark: &str) -> Result<Vec<String>
     use tokio::sync::mpsc;
     use tokio_util::sync::CancellationToken;
     use turno::consume::{Delivered, RabbitConsumer};
-    use turno::sink::Fate;
+    use turno::sink::PublishResult;
 
     use super::{NAME, RUN, offer, sink, ticket};
 
@@ -37,7 +37,7 @@ pub(super) async fn take(set: &Set, url: &str, mark: &str) -> Result<Vec<String>
         // The consumer ends with this block.
         let _stop = stop.clone().drop_guard();
         // Refused until the queue exists.
-        while offer(sink.as_ref(), set, mark).await? != Fate::Sent {
+        while offer(sink.as_ref(), set, mark).await? != PublishResult::Sent {
             tokio::time::sleep(AGAIN).await;
         }
         let mut payloads = Vec::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
-use turno::sink::{Fate, Outage, Outgoing, Sink};
+use turno::sink::{Outage, Outgoing, PublishResult, Sink};
 
 /// Standard output, with a signal of its end.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Sink for WithReader {
         self.sink.ready().await.inspect_err(|_| self.gone.cancel())
     }
 
-    async fn publish(&self, events: &[Outgoing]) -> Vec<Fate> {
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
         self.sink.publish(events).await
     }
 

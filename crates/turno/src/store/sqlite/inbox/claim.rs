@@ -21,7 +21,7 @@ const CLAIMS_TAKEN_OVER: u32 = 1_000;
 
 /// One claim call, and the items that it took.
 #[derive(Debug, Clone)]
-pub(super) struct ClaimRow {
+pub(crate) struct ClaimRow {
     pub id: i64,
     pub queue: i64,
     pub worker: String,
@@ -30,7 +30,7 @@ pub(super) struct ClaimRow {
 }
 
 impl ClaimRow {
-    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(crate) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(ClaimRow {
             id: row.get(0)?,
             queue: row.get(1)?,
@@ -41,7 +41,7 @@ impl ClaimRow {
     }
 }
 
-pub(super) fn find(db: &Connection, token: Uuid) -> Result<Option<ClaimRow>> {
+pub(crate) fn find(db: &Connection, token: Uuid) -> Result<Option<ClaimRow>> {
     db.prepare_cached(query!(inbox_claim_find))
         .and_then(|mut find| {
             find.query_row([token.as_bytes()], ClaimRow::from_row)
@@ -51,7 +51,7 @@ pub(super) fn find(db: &Connection, token: Uuid) -> Result<Option<ClaimRow>> {
 }
 
 /// A look that writes nothing: the answer, if there is nothing to claim, or it has been claimed already.
-pub(super) fn look(
+pub(crate) fn look(
     db: &Connection,
     ask: &InboxClaim,
     order: Order,
@@ -74,7 +74,7 @@ pub(super) fn look(
 }
 
 /// Claims in this order; the payloads have so many bytes together at the most, unless one alone has more.
-pub(super) fn claim(
+pub(crate) fn claim(
     db: &Connection,
     ask: &InboxClaim,
     (order, max_bytes): (Order, usize),
@@ -94,7 +94,7 @@ pub(super) fn claim(
 }
 
 /// How long until there may be more to claim, if nobody pushes.
-pub(super) fn next_due(db: &Connection, queue: &str, now: i64) -> Result<Option<Duration>> {
+pub(crate) fn next_due(db: &Connection, queue: &str, now: i64) -> Result<Option<Duration>> {
     let Some(queue) = find_queue(db, queue)? else {
         return Ok(None);
     };

@@ -12,7 +12,7 @@ use super::{INBOX_ERROR_FORGET, ids, next_of_group, request};
 use crate::error::Result;
 use crate::store::*;
 
-pub(super) fn complete(db: &Connection, ask: &InboxComplete, now: i64) -> Result<Settled> {
+pub(crate) fn complete(db: &Connection, ask: &InboxComplete, now: i64) -> Result<Settled> {
     request::settled(db, (ask.request, "complete"), now, || {
         complete_all(db, &ask.claims, now)
     })
@@ -45,7 +45,7 @@ fn complete_all(db: &Connection, claims: &[ClaimId], now: i64) -> Result<Settled
 }
 
 /// Completes those of the items that the claim holds; answers which.
-pub(super) fn of_claim(
+pub(crate) fn of_claim(
     db: &Connection,
     claim: &ClaimRow,
     items: &[i64],

@@ -24,7 +24,7 @@ const VANISHED: &str = "the worker vanished: its claim was not extended in time"
 
 /// An item that a claim holds.
 #[derive(Debug)]
-pub(super) struct Held<'a> {
+pub(crate) struct Held<'a> {
     id: i64,
     claim: &'a ClaimRow,
     attempts: u32,
@@ -36,7 +36,7 @@ pub(super) struct Held<'a> {
 
 /// How an attempt ends without success.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum AttemptEnd<'a> {
+pub(crate) enum AttemptEnd<'a> {
     /// Its handler said so.
     Failed(&'a Failure),
     /// Its worker vanished.
@@ -45,15 +45,15 @@ pub(super) enum AttemptEnd<'a> {
 
 /// What becomes of an item that leaves its claim.
 #[derive(Debug, Clone, Copy)]
-enum Fate {
+enum NextState {
     Due(i64),
     Failed,
 }
 
-pub(super) const HELD: &str = query!(inbox_held_find);
+pub(crate) const HELD: &str = query!(inbox_held_find);
 
 /// The item, if the claim still holds it. `find` is [`HELD`].
-pub(super) fn find<'a>(
+pub(crate) fn find<'a>(
     find: &mut CachedStatement<'_>,
     id: i64,
     claim: &'a ClaimRow,
@@ -74,7 +74,7 @@ pub(super) fn find<'a>(
 }
 
 /// All that a claim still holds, in its order.
-pub(super) fn of_claim<'a>(db: &Connection, claim: &'a ClaimRow) -> Result<Vec<Held<'a>>> {
+pub(crate) fn of_claim<'a>(db: &Connection, claim: &'a ClaimRow) -> Result<Vec<Held<'a>>> {
     let mut statement = db.prepare_cached(HELD).map_err(classify)?;
     let mut held = Vec::new();
     for id in ids::decode_ids(&claim.items)? {
@@ -84,48 +84,48 @@ pub(super) fn of_claim<'a>(db: &Connection, claim: &'a ClaimRow) -> Result<Vec<H
 }
 
 impl Held<'_> {
-    pub(super) fn id(&self) -> i64 {
+    pub(crate) fn id(&self) -> i64 {
         self.id
     }
 
     /// Its attempt is counted and recorded, and it is tried again if it may be.
-    pub(super) fn end(
+    pub(crate) fn end(
         mut self,
         db: &Connection,
         tally: &mut Tally,
         end: AttemptEnd<'_>,
         now: i64,
     ) -> Result<()> {
-        let fate = match end {
+        let next = match end {
             AttemptEnd::Abandoned => {
                 self.count_doubt();
                 self.record(db, "abandoned", VANISHED, now)?;
                 match self.is_out_of_attempts() {
-                    true => Fate::Failed,
-                    false => Fate::Due(now),
+                    true => NextState::Failed,
+                    false => NextState::Due(now),
                 }
             }
             AttemptEnd::Failed(failure) => {
                 self.attempts = self.attempts.saturating_add(1);
                 self.record(db, "failed", &failure.error, now)?;
                 if self.is_out_of_attempts() || failure.again == Again::Never {
-                    Fate::Failed
+                    NextState::Failed
                 } else {
                     let pause = failure.retry_in.unwrap_or_else(|| self.pause());
-                    Fate::Due(now.saturating_add(as_us(pause)))
+                    NextState::Due(now.saturating_add(as_us(pause)))
                 }
             }
         };
-        self.let_go(db, tally, fate, now)
+        self.let_go(db, tally, next, now)
     }
 
     /// It was not begun, or is taken away: due at once, and no attempt counted.
-    pub(super) fn give_back(self, db: &Connection, tally: &mut Tally, now: i64) -> Result<()> {
+    pub(crate) fn give_back(self, db: &Connection, tally: &mut Tally, now: i64) -> Result<()> {
         self.defer(db, tally, Duration::ZERO, now)
     }
 
     /// The same, but due only after so long.
-    pub(super) fn defer(
+    pub(crate) fn defer(
         self,
         db: &Connection,
         tally: &mut Tally,
@@ -133,11 +133,11 @@ impl Held<'_> {
         now: i64,
     ) -> Result<()> {
         let due = now.saturating_add(as_us(delay));
-        self.let_go(db, tally, Fate::Due(due), now)
+        self.let_go(db, tally, NextState::Due(due), now)
     }
 
     /// The outcome of its attempt is unknown. That is counted apart from failures.
-    pub(super) fn doubtful(mut self) -> Self {
+    pub(crate) fn doubtful(mut self) -> Self {
         self.count_doubt();
         self
     }
@@ -186,15 +186,15 @@ impl Held<'_> {
         Ok(())
     }
 
-    fn let_go(self, db: &Connection, tally: &mut Tally, fate: Fate, now: i64) -> Result<()> {
+    fn let_go(self, db: &Connection, tally: &mut Tally, next: NextState, now: i64) -> Result<()> {
         let queue = self.claim.queue;
         tally.leaves(queue, self.claim.id);
-        let (line, due) = match fate {
-            Fate::Failed => {
+        let (line, due) = match next {
+            NextState::Failed => {
                 tally.of(queue).failed += 1;
                 (line::FAILED, now)
             }
-            Fate::Due(due) => {
+            NextState::Due(due) => {
                 tally.waits(queue, Some(due));
                 // In a group it steps back, and whoever is first there then steps forward.
                 let behind = self.group.is_some();

@@ -10,7 +10,7 @@ const MARK: char = 'd';
 /// Whether an id is marked, and the id.
 type Entry = (bool, i64);
 
-pub(super) fn encode(entries: impl IntoIterator<Item = Entry>) -> String {
+pub(crate) fn encode(entries: impl IntoIterator<Item = Entry>) -> String {
     let mut text = String::new();
     let mut run: Option<(bool, i64, i64)> = None;
     for (marked, id) in entries {
@@ -45,7 +45,7 @@ fn write_run(text: &mut String, run: Option<(bool, i64, i64)>) {
     }
 }
 
-pub(super) fn decode(text: &str) -> Result<Vec<Entry>> {
+pub(crate) fn decode(text: &str) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for word in text.split_ascii_whitespace() {
         let (marked, run) = match word.strip_prefix(MARK) {
@@ -63,12 +63,12 @@ pub(super) fn decode(text: &str) -> Result<Vec<Entry>> {
 }
 
 /// The ids alone.
-pub(super) fn decode_ids(text: &str) -> Result<Vec<i64>> {
+pub(crate) fn decode_ids(text: &str) -> Result<Vec<i64>> {
     Ok(decode(text)?.into_iter().map(|(_, id)| id).collect())
 }
 
 /// The ids as a list for `json_each`, which is how SQLite takes many values at once.
-pub(super) fn json(ids: &[i64]) -> String {
+pub(crate) fn json(ids: &[i64]) -> String {
     let mut text = String::with_capacity(2 + 8 * ids.len());
     for id in ids {
         text.push(if text.is_empty() { '[' } else { ',' });
@@ -78,7 +78,7 @@ pub(super) fn json(ids: &[i64]) -> String {
     text
 }
 
-pub(super) fn damaged(text: &str) -> Error {
+pub(crate) fn damaged(text: &str) -> Error {
     Error::new(
         Kind::Broken,
         format!(

@@ -10,7 +10,7 @@ use crate::clock::from_us;
 use crate::error::Result;
 use crate::store::*;
 
-pub(super) fn list(db: &Connection, ask: &InboxList, now: i64) -> Result<Vec<ItemView>> {
+pub(crate) fn list(db: &Connection, ask: &InboxList, now: i64) -> Result<Vec<ItemView>> {
     let Some(queue) = find_queue(db, &ask.queue)? else {
         return Ok(Vec::new());
     };
@@ -113,7 +113,7 @@ fn completed(db: &Connection, queue: i64, ask: &InboxList) -> Result<Vec<ItemVie
     })
 }
 
-pub(super) fn view(db: &Connection, id: i64, state: ItemState) -> Result<Option<ItemView>> {
+pub(crate) fn view(db: &Connection, id: i64, state: ItemState) -> Result<Option<ItemView>> {
     let item = db
         .prepare_cached(query!(inbox_item_find))
         .and_then(|mut view| {

@@ -9,7 +9,7 @@ use super::{INBOX_KEY, INBOX_PUSH, INBOX_QUEUE_MAKE, INBOX_SERIAL, count, due_us
 use crate::error::Result;
 use crate::store::*;
 
-pub(super) fn push(db: &Connection, ask: &InboxPush, now: i64) -> Result<Vec<PushedItem>> {
+pub(crate) fn push(db: &Connection, ask: &InboxPush, now: i64) -> Result<Vec<PushedItem>> {
     if let Some(pushed) = request::pushed(db, ask.request)? {
         return Ok(pushed);
     }
@@ -18,7 +18,7 @@ pub(super) fn push(db: &Connection, ask: &InboxPush, now: i64) -> Result<Vec<Pus
     Ok(pushed)
 }
 
-pub(super) fn store(db: &Connection, ask: &InboxPush, now: i64) -> Result<Vec<PushedItem>> {
+pub(crate) fn store(db: &Connection, ask: &InboxPush, now: i64) -> Result<Vec<PushedItem>> {
     if ask.items.is_empty() {
         return Ok(Vec::new());
     }
@@ -62,7 +62,7 @@ fn take_key(
     }
 }
 
-pub(super) fn insert(
+pub(crate) fn insert(
     push: &mut CachedStatement<'_>,
     (id, queue): (i64, i64),
     item: &NewItem,

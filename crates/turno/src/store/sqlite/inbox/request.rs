@@ -9,7 +9,7 @@ use super::ids;
 use crate::error::Result;
 use crate::store::*;
 
-pub(super) fn find(db: &Connection, request: Uuid, verb: &str) -> Result<Option<String>> {
+pub(crate) fn find(db: &Connection, request: Uuid, verb: &str) -> Result<Option<String>> {
     db.prepare_cached(query!(inbox_request_find))
         .and_then(|mut find| {
             find.query_row((request.as_bytes(), verb), |row| row.get(0))
@@ -18,7 +18,7 @@ pub(super) fn find(db: &Connection, request: Uuid, verb: &str) -> Result<Option<
         .map_err(classify)
 }
 
-pub(super) fn remember(
+pub(crate) fn remember(
     db: &Connection,
     request: Uuid,
     verb: &str,
@@ -29,7 +29,7 @@ pub(super) fn remember(
     exec(db, query!(inbox_request_insert), row).map(drop)
 }
 
-pub(super) fn pushed(db: &Connection, request: Uuid) -> Result<Option<Vec<PushedItem>>> {
+pub(crate) fn pushed(db: &Connection, request: Uuid) -> Result<Option<Vec<PushedItem>>> {
     let Some(answer) = find(db, request, "push")? else {
         return Ok(None);
     };
@@ -44,7 +44,7 @@ pub(super) fn pushed(db: &Connection, request: Uuid) -> Result<Option<Vec<Pushed
     ))
 }
 
-pub(super) fn remember_pushed(
+pub(crate) fn remember_pushed(
     db: &Connection,
     request: Uuid,
     pushed: &[PushedItem],
@@ -59,7 +59,7 @@ pub(super) fn remember_pushed(
 
 /// Settles claims, unless that has been done. What was done to nothing need not be remembered: a stale
 /// claim is stale for ever.
-pub(super) fn settled(
+pub(crate) fn settled(
     db: &Connection,
     (request, verb): (Uuid, &str),
     now: i64,

@@ -15,9 +15,9 @@ use crate::error::Result;
 use crate::store::*;
 
 /// A failed item, and its group.
-pub(super) type Failed = (i64, Option<String>);
+pub(crate) type Failed = (i64, Option<String>);
 
-pub(super) fn requeue(db: &Connection, ask: &InboxFailedItems, now: i64) -> Result<u64> {
+pub(crate) fn requeue(db: &Connection, ask: &InboxFailedItems, now: i64) -> Result<u64> {
     decide(
         db,
         ask,
@@ -27,7 +27,7 @@ pub(super) fn requeue(db: &Connection, ask: &InboxFailedItems, now: i64) -> Resu
     )
 }
 
-pub(super) fn discard(db: &Connection, ask: &InboxFailedItems, now: i64) -> Result<u64> {
+pub(crate) fn discard(db: &Connection, ask: &InboxFailedItems, now: i64) -> Result<u64> {
     decide(
         db,
         ask,
@@ -84,12 +84,12 @@ fn decide(
     .record(db, now)
 }
 
-pub(super) fn failed_row(row: &Row<'_>) -> rusqlite::Result<Failed> {
+pub(crate) fn failed_row(row: &Row<'_>) -> rusqlite::Result<Failed> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
 /// It goes back to its old place in its group, and so before whoever would go next there.
-pub(super) fn revive(
+pub(crate) fn revive(
     db: &Connection,
     queue: i64,
     (id, group): Failed,
@@ -153,12 +153,12 @@ pub(in crate::store::sqlite) fn sweep_failed(
 }
 
 /// Deletes an item and its errors.
-pub(super) fn delete(db: &Connection, id: i64) -> Result<()> {
+pub(crate) fn delete(db: &Connection, id: i64) -> Result<()> {
     exec(db, query!(inbox_item_delete), [id])?;
     exec(db, INBOX_ERROR_FORGET, (id, i64::MAX)).map(drop)
 }
 
-pub(super) fn reset(db: &Connection, ask: &InboxReset, now: i64) -> Result<u64> {
+pub(crate) fn reset(db: &Connection, ask: &InboxReset, now: i64) -> Result<u64> {
     let Some(queue) = find_queue(db, &ask.queue)? else {
         return Ok(0);
     };

@@ -54,7 +54,7 @@ impl Counted {
     }
 }
 
-pub(super) fn stats(db: &Connection, ask: &InboxStats, now: i64) -> Result<Vec<QueueStats>> {
+pub(crate) fn stats(db: &Connection, ask: &InboxStats, now: i64) -> Result<Vec<QueueStats>> {
     let prefix = ask.queue.as_ref().map_or(ask.prefix.as_str(), |_| "");
     let counted = many(
         db,

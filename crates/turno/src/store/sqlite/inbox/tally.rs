@@ -9,11 +9,11 @@ use super::{INBOX_CLAIM_RELEASE, INBOX_QUEUE_COUNT};
 use crate::error::Result;
 
 /// The spans of `turno_inbox_due`, as bits of a time in microseconds.
-pub(super) const SPANS: [i64; 3] = [16, 28, 40];
+pub(crate) const SPANS: [i64; 3] = [16, 28, 40];
 
 /// Changes to the counts, not written yet.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     queues: BTreeMap<i64, Counts>,
     due: BTreeMap<(i64, i64), i64>,
     claims: BTreeMap<i64, i64>,
@@ -21,7 +21,7 @@ pub(super) struct Tally {
 
 /// How many more of a queue's items are where.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     pub waiting: i64,
     pub held: i64,
     pub failed: i64,
@@ -29,12 +29,12 @@ pub(super) struct Counts {
 }
 
 impl Tally {
-    pub(super) fn of(&mut self, queue: i64) -> &mut Counts {
+    pub(crate) fn of(&mut self, queue: i64) -> &mut Counts {
         self.queues.entry(queue).or_default()
     }
 
     /// An item waits now, perhaps for its time.
-    pub(super) fn waits(&mut self, queue: i64, due: Option<i64>) {
+    pub(crate) fn waits(&mut self, queue: i64, due: Option<i64>) {
         self.of(queue).waiting += 1;
         if let Some(due) = due {
             *self.due.entry((queue, due)).or_default() += 1;
@@ -42,7 +42,7 @@ impl Tally {
     }
 
     /// An item that waited, perhaps for its time, does so no longer.
-    pub(super) fn stops_waiting(&mut self, queue: i64, due: Option<i64>) {
+    pub(crate) fn stops_waiting(&mut self, queue: i64, due: Option<i64>) {
         self.of(queue).waiting -= 1;
         if let Some(due) = due {
             *self.due.entry((queue, due)).or_default() -= 1;
@@ -50,12 +50,12 @@ impl Tally {
     }
 
     /// An item has left a claim.
-    pub(super) fn leaves(&mut self, queue: i64, claim: i64) {
+    pub(crate) fn leaves(&mut self, queue: i64, claim: i64) {
         self.of(queue).held -= 1;
         *self.claims.entry(claim).or_default() += 1;
     }
 
-    pub(super) fn write(self, db: &Connection) -> Result<()> {
+    pub(crate) fn write(self, db: &Connection) -> Result<()> {
         for (queue, more) in self.queues {
             let counts = (queue, more.waiting, more.held, more.failed, more.completed);
             exec(db, INBOX_QUEUE_COUNT, counts)?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::backoff::Backoff;
 use crate::store::MAX_BATCH;
 
 /// The longest `Retry-After` that is honoured: a wrong one must not stop a relay for a day.
@@ -11,28 +12,9 @@ pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 /// So many events at once are no limit: no batch has more.
 const UNLIMITED: u32 = MAX_BATCH.next_power_of_two();
 
-/// The pauses between two tries of a destination that is out.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pauses {
-    pub(super) first: Duration,
-    pub(super) longest: Duration,
-}
-
-impl Pauses {
-    /// The pause after so many outages in a row: doubled each time, and jittered, so that many relays do not come back
-    /// together.
-    fn after(self, outages: u32) -> Duration {
-        let doubled = 2_u32.saturating_pow(outages.saturating_sub(1));
-        self.first
-            .saturating_mul(doubled)
-            .min(self.longest)
-            .mul_f64(0.5 + fastrand::f64())
-    }
-}
-
-/// What is known of one destination. It outlives a single outage: only a success resets the pauses.
+/// What is known of one destination. It outlives a single outage: only a success resets the backoff.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(super) struct Destination {
     /// Outages since the last success.
     outages: u32,
     /// Nothing is published before this.
@@ -41,9 +23,9 @@ pub(super) struct Backoff {
     allowed: u32,
 }
 
-impl Backoff {
+impl Destination {
     pub(super) fn new(now: Instant) -> Self {
-        Backoff {
+        Destination {
             outages: 0,
             until: now,
             allowed: UNLIMITED,
@@ -51,10 +33,10 @@ impl Backoff {
     }
 
     /// Records an outage.
-    pub(super) fn outage(&mut self, pauses: Pauses, retry_after: Option<Duration>, now: Instant) {
+    pub(super) fn outage(&mut self, backoff: Backoff, retry_after: Option<Duration>, now: Instant) {
         self.outages = self.outages.saturating_add(1);
         self.allowed = 1;
-        self.until = now + pauses.after(self.outages);
+        self.until = now + backoff.after(self.outages);
         self.wait_for(retry_after, now);
     }
 
@@ -77,8 +59,8 @@ impl Backoff {
     }
 
     /// Reserves the next try for one caller: others wait as if it had failed.
-    pub(super) fn begin_trial(&mut self, pauses: Pauses, now: Instant) {
-        self.until = now + pauses.after(self.outages.saturating_add(1));
+    pub(super) fn begin_trial(&mut self, backoff: Backoff, now: Instant) {
+        self.until = now + backoff.after(self.outages.saturating_add(1));
     }
 
     pub(super) fn until(&self) -> Instant {
@@ -105,7 +87,7 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    const PAUSES: Pauses = Pauses {
+    const PAUSES: Backoff = Backoff {
         first: Duration::from_millis(100),
         longest: Duration::from_secs(15),
     };
@@ -113,51 +95,51 @@ mod tests {
     #[test]
     fn pauses_grow_across_outages_and_a_success_resets_them() {
         let now = Instant::now();
-        let mut backoff = Backoff::new(now);
-        assert_eq!(backoff.pause(now), None);
+        let mut destination = Destination::new(now);
+        assert_eq!(destination.pause(now), None);
         for outages in 1..=20 {
-            backoff.outage(PAUSES, None, now);
+            destination.outage(PAUSES, None, now);
             let doubled = PAUSES.first.saturating_mul(1 << (outages - 1));
             let expected = doubled.min(PAUSES.longest);
-            let pause = backoff.pause(now).unwrap();
+            let pause = destination.pause(now).unwrap();
             assert!(
                 pause >= expected / 2 && pause <= expected * 3 / 2,
                 "{outages}: {pause:?}"
             );
-            assert_eq!(backoff.allowed(), 1);
+            assert_eq!(destination.allowed(), 1);
         }
-        backoff.success(now);
-        assert_eq!((backoff.pause(now), backoff.allowed()), (None, 2));
-        backoff.outage(PAUSES, None, now);
-        assert!(backoff.pause(now).unwrap() <= PAUSES.first * 3 / 2);
+        destination.success(now);
+        assert_eq!((destination.pause(now), destination.allowed()), (None, 2));
+        destination.outage(PAUSES, None, now);
+        assert!(destination.pause(now).unwrap() <= PAUSES.first * 3 / 2);
     }
 
     #[test]
     fn retry_after_is_honoured_and_bounded() {
         let now = Instant::now();
-        let mut backoff = Backoff::new(now);
-        backoff.outage(PAUSES, Some(Duration::from_secs(120)), now);
-        let pause = backoff.pause(now).unwrap();
+        let mut destination = Destination::new(now);
+        destination.outage(PAUSES, Some(Duration::from_secs(120)), now);
+        let pause = destination.pause(now).unwrap();
         assert!((120..=132).contains(&pause.as_secs()), "{pause:?}");
-        backoff.outage(PAUSES, Some(Duration::MAX), now);
-        assert!(backoff.pause(now).unwrap() <= MAX_RETRY_AFTER * 11 / 10);
-        backoff.outage(PAUSES, Some(Duration::ZERO), now);
+        destination.outage(PAUSES, Some(Duration::MAX), now);
+        assert!(destination.pause(now).unwrap() <= MAX_RETRY_AFTER * 11 / 10);
+        destination.outage(PAUSES, Some(Duration::ZERO), now);
         assert!(
-            backoff.pause(now).is_some(),
-            "a destination cannot ask for retries without pauses"
+            destination.pause(now).is_some(),
+            "a destination cannot ask for retries without backoff"
         );
     }
 
     #[test]
     fn what_was_out_gets_more_and_more_events() {
         let now = Instant::now();
-        let mut backoff = Backoff::new(now);
-        assert!(backoff.is_over());
-        backoff.outage(PAUSES, None, now);
+        let mut destination = Destination::new(now);
+        assert!(destination.is_over());
+        destination.outage(PAUSES, None, now);
         let mut allowed = Vec::new();
-        while !backoff.is_over() {
-            allowed.push(backoff.allowed());
-            backoff.success(now);
+        while !destination.is_over() {
+            allowed.push(destination.allowed());
+            destination.success(now);
         }
         assert_eq!(allowed[..5], [1, 2, 4, 8, 16]);
     }

@@ -17,12 +17,12 @@ pub struct Job<T> {
     /// The work.
     pub payload: T,
     pub(super) item: ClaimedItem,
-    pub(super) fate: Arc<Fate>,
+    pub(super) state: Arc<JobState>,
 }
 
 /// What is known of a job while its handler runs.
 #[derive(Debug, Default)]
-pub(super) struct Fate {
+pub(super) struct JobState {
     /// The claim is gone: another worker may have the item.
     pub(super) lost: CancellationToken,
     /// The handler has completed it in a transaction of its own.
@@ -37,7 +37,7 @@ pub(super) struct After {
     pub(super) again: Again,
 }
 
-impl Fate {
+impl JobState {
     pub(super) fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Acquire)
     }
@@ -90,7 +90,7 @@ impl<T> Job<T> {
     /// Cancelled when the claim is lost. The handler's future is dropped then; this is for work that goes on
     /// elsewhere, such as in a thread.
     pub fn lost(&self) -> CancellationToken {
-        self.fate.lost.clone()
+        self.state.lost.clone()
     }
 
     /// Completes the item in your own transaction: effect and completion commit together, or not at all.
@@ -103,19 +103,19 @@ impl<T> Job<T> {
     pub async fn complete_in(&self, tx: &mut impl Transaction) -> Result<()> {
         let claim = self.claim();
         if let Some(claim) = tx.inbox_complete(&[claim]).await?.stale.first() {
-            return Err(super::stale(claim));
+            return Err(crate::inbox::stale(claim));
         }
-        self.fate.settled.store(true, Ordering::Release);
+        self.state.settled.store(true, Ordering::Release);
         Ok(())
     }
 
     /// If this attempt fails, the item is retried after this delay. Default: an exponential backoff.
     pub fn retry_in(&self, delay: Duration) {
-        self.fate.set_after(|after| after.retry_in = Some(delay));
+        self.state.set_after(|after| after.retry_in = Some(delay));
     }
 
     /// If this attempt fails, the item is not retried: it counts as failed at once.
     pub fn fail_permanently(&self) {
-        self.fate.set_after(|after| after.again = Again::Never);
+        self.state.set_after(|after| after.again = Again::Never);
     }
 }

@@ -8,34 +8,34 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::calls::{Argument, Calls, IfLocked};
-use super::gather::{Answer, Together};
-use super::inbox;
-use super::interval::Interval;
-use super::marks::{Marks, share};
-use super::rows::count_in;
+use super::batcher::{Answer, Batchable};
+use super::completions::{Marks, share};
 use crate::check::MAX_ITEMS;
 use crate::error::{Error, Kind, Result};
 use crate::store::Batching;
+use crate::store::postgres::calls::{Argument, Calls, IfLocked};
+use crate::store::postgres::inbox;
+use crate::store::postgres::interval::Interval;
+use crate::store::postgres::rows::count_in;
 use crate::store::*;
 
 /// A call for more items than this goes alone: it has enough company.
 const SMALL: usize = 16;
 
 /// Claims of a few items.
-pub(super) struct Claims(pub(super) Calls);
+pub(crate) struct Claims(pub(in crate::store::postgres) Calls);
 
 /// Whether a claim can share a call with others.
-pub(super) fn is_small_claim(ask: &InboxClaim) -> bool {
+pub(crate) fn is_small_claim(ask: &InboxClaim) -> bool {
     ask.limit as usize <= SMALL && ask.batching == Batching::Batched
 }
 
 /// Whether a completion can share a call with others.
-pub(super) fn is_small_completion(ask: &InboxComplete) -> bool {
+pub(crate) fn is_small_completion(ask: &InboxComplete) -> bool {
     ask.claims.len() <= SMALL
 }
 
-impl Together for Claims {
+impl Batchable for Claims {
     type Ask = InboxClaim;
     type Answer = Vec<ClaimedItem>;
 
@@ -64,7 +64,7 @@ impl Together for Claims {
         answers
     }
 
-    async fn unheard(&self, answer: Answer<Vec<ClaimedItem>>) {
+    async fn undelivered(&self, answer: Answer<Vec<ClaimedItem>>) {
         if let Answer::Given(Ok(items)) = answer {
             give_back(&self.0, &items).await;
         }
@@ -112,7 +112,7 @@ async fn give_back(calls: &Calls, items: &[ClaimedItem]) {
 }
 
 impl Claims {
-    pub(super) async fn one(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
+    pub(crate) async fn one(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
         let limit = count_in(ask.limit);
         let lease = Interval(ask.lease);
         let lock = format!("the claims of queue {:?}", ask.queue);
@@ -157,9 +157,9 @@ fn claimed(rows: &[Row], ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
 }
 
 /// What workers do: settle what is done, and fetch what is next.
-pub(super) struct Turns(pub(super) Calls);
+pub(crate) struct Turns(pub(in crate::store::postgres) Calls);
 
-impl Together for Turns {
+impl Batchable for Turns {
     type Ask = InboxTurn;
     type Answer = (Settled, Vec<ClaimedItem>);
     /// While one of them waits for the disk, the other claims.
@@ -210,7 +210,7 @@ impl Together for Turns {
         answers
     }
 
-    async fn unheard(&self, answer: Answer<Self::Answer>) {
+    async fn undelivered(&self, answer: Answer<Self::Answer>) {
         if let Answer::Given(Ok((_, items))) = answer {
             give_back(&self.0, &items).await;
         }
@@ -218,7 +218,7 @@ impl Together for Turns {
 }
 
 impl Turns {
-    pub(super) async fn one(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {
+    pub(crate) async fn one(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {
         let completes = std::slice::from_ref(&ask.complete);
         let (settled, claimed) = self.both(completes, &ask.claim).await?;
         Ok((share(&ask.complete, &settled), claimed))
@@ -257,9 +257,9 @@ fn has_repeated(asks: &[InboxComplete]) -> bool {
 }
 
 /// Completions.
-pub(super) struct Completions(pub(super) Calls);
+pub(crate) struct Completions(pub(in crate::store::postgres) Calls);
 
-impl Together for Completions {
+impl Batchable for Completions {
     type Ask = InboxComplete;
     type Answer = Settled;
 
@@ -280,7 +280,7 @@ impl Together for Completions {
 }
 
 /// What a completion may have to wait for, as people read it.
-pub(super) fn completion_lock(ask: &InboxComplete) -> String {
+pub(crate) fn completion_lock(ask: &InboxComplete) -> String {
     match ask.claims.first() {
         Some(claim) => format!("the claim {}", claim.token),
         None => "no claim".to_owned(),
@@ -288,7 +288,7 @@ pub(super) fn completion_lock(ask: &InboxComplete) -> String {
 }
 
 impl Completions {
-    pub(super) async fn one(
+    pub(crate) async fn one(
         &self,
         ask: &InboxComplete,
         if_locked: IfLocked<'_>,

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::relay::Relay;
+use super::Relay;
+use crate::backoff::jittered;
 use crate::error::Result;
 use crate::lock::{Acquire, AutoRenew, Lease};
-use crate::store::{Lead, Leading, OutboxLead};
+use crate::store::{Leadership, Leading, OutboxLead};
 
 /// How often one that is not leading tries again.
 const TRY_EVERY: Duration = Duration::from_millis(250);
@@ -32,8 +33,8 @@ impl Alone {
 
     /// Gives way to another relay at once.
     pub(super) async fn give_up(self) {
-        if let Alone::Lease(lease, keeper) = self {
-            drop(keeper);
+        if let Alone::Lease(lease, renewal) = self {
+            drop(renewal);
             if let Err(error) = lease.release().await {
                 tracing::debug!(%error, "the relay's lease was not given back; it ends by itself");
             }
@@ -68,7 +69,7 @@ pub(super) async fn alone(relay: &Relay, stop: &CancellationToken) -> Option<Alo
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(TRY_EVERY.mul_f64(0.75 + fastrand::f64() / 2.0)) => {}
+            () = tokio::time::sleep(jittered(TRY_EVERY)) => {}
             () = stop.cancelled() => return None,
         }
     }
@@ -82,9 +83,9 @@ async fn attempt(relay: &Relay) -> Result<std::result::Result<Alone, String>> {
         relay: relay.name.clone(),
     };
     match turno.store().outbox_lead(&ask).await? {
-        Lead::Alone(session) => return Ok(Ok(Alone::Session(session))),
-        Lead::Busy(who) => return Ok(Err(who)),
-        Lead::NotHere => {}
+        Leadership::Alone(session) => return Ok(Ok(Alone::Session(session))),
+        Leadership::Busy(who) => return Ok(Err(who)),
+        Leadership::NotHere => {}
     }
     let lock = turno
         .lock(format!("turno/outbox/relay/{}", relay.lock_id))
@@ -93,8 +94,8 @@ async fn attempt(relay: &Relay) -> Result<std::result::Result<Alone, String>> {
         .description("the only relay of the outbox");
     Ok(match lock.acquire().await? {
         Acquire::Acquired(lease) => {
-            let keeper = lease.auto_renew();
-            Ok(Alone::Lease(lease, keeper))
+            let renewal = lease.auto_renew();
+            Ok(Alone::Lease(lease, renewal))
         }
         Acquire::Busy(busy) => {
             let service = busy.holder.and_then(|holder| holder.service);

@@ -7,7 +7,7 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::relay::Relay;
+use super::Relay;
 use crate::poll_pause;
 use crate::wake::Watch;
 

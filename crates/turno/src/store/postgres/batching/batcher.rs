@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::calls::{Calls, IfLocked};
 use crate::error::Result;
+use crate::store::postgres::calls::{Calls, IfLocked};
 
 /// The most callers of one batch.
 const BATCH: usize = 64;
@@ -22,7 +22,7 @@ const BATCH: usize = 64;
 const LET_IN: usize = 4;
 
 /// A kind of call that can be made for many at once.
-pub(super) trait Together: Send + Sync + 'static {
+pub(crate) trait Batchable: Send + Sync + 'static {
     type Ask: Send + 'static;
     type Answer: Send + 'static;
     /// How many calls of one line are under way at once.
@@ -39,14 +39,14 @@ pub(super) trait Together: Send + Sync + 'static {
     fn call(&self, asks: Vec<Self::Ask>) -> impl Future<Output = Vec<Answer<Self::Answer>>> + Send;
 
     /// Undoes what was done for a caller that has gone away meanwhile, if it should be.
-    fn unheard(&self, answer: Answer<Self::Answer>) -> impl Future<Output = ()> + Send {
+    fn undelivered(&self, answer: Answer<Self::Answer>) -> impl Future<Output = ()> + Send {
         drop(answer);
         std::future::ready(())
     }
 }
 
 /// What one of many is told.
-pub(super) enum Answer<T> {
+pub(crate) enum Answer<T> {
     /// This.
     Given(Result<T>),
     /// To ask alone: it would have kept the others waiting.
@@ -57,7 +57,7 @@ pub(super) enum Answer<T> {
 
 impl<T> Answer<T> {
     /// The answer; or, for a call that has to be made alone, how it waits for the lock of this name.
-    pub(super) fn given(self, lock: &str) -> std::result::Result<Result<T>, IfLocked<'_>> {
+    pub(crate) fn given(self, lock: &str) -> std::result::Result<Result<T>, IfLocked<'_>> {
         match self {
             Answer::Given(answer) => Ok(answer),
             Answer::Alone => Err(IfLocked::Queue(lock)),
@@ -67,38 +67,38 @@ impl<T> Answer<T> {
 }
 
 type Waiting<T> = (
-    <T as Together>::Ask,
-    oneshot::Sender<Answer<<T as Together>::Answer>>,
+    <T as Batchable>::Ask,
+    oneshot::Sender<Answer<<T as Batchable>::Answer>>,
 );
 
 /// The line before one kind of call.
-pub(super) struct Gather<T: Together> {
+pub(crate) struct Batcher<T: Batchable> {
     shared: Arc<Shared<T>>,
     mode: crate::Batching,
 }
 
-struct Shared<T: Together> {
+struct Shared<T: Batchable> {
     kind: T,
     /// Those that have a lane open; a line without one has no callers.
-    lines: Mutex<HashMap<String, Line<T>>>,
+    lines: Mutex<HashMap<String, Group<T>>>,
 }
 
-struct Line<T: Together> {
+struct Group<T: Batchable> {
     waiting: Vec<Waiting<T>>,
     lanes: usize,
 }
 
-impl<T: Together> Gather<T> {
-    pub(super) fn new(kind: T, mode: crate::Batching) -> Self {
+impl<T: Batchable> Batcher<T> {
+    pub(crate) fn new(kind: T, mode: crate::Batching) -> Self {
         let lines = Mutex::default();
-        Gather {
+        Batcher {
             shared: Arc::new(Shared { kind, lines }),
             mode,
         }
     }
 
-    /// [`Gather::ask`], unless other calls wait for the lock of this name: then the call has to be made alone.
-    pub(super) async fn ask_unless_blocked(
+    /// [`Batcher::ask`], unless other calls wait for the lock of this name: then the call has to be made alone.
+    pub(crate) async fn ask_unless_blocked(
         &self,
         calls: &Calls,
         lock: &str,
@@ -114,7 +114,7 @@ impl<T: Together> Gather<T> {
     }
 
     /// Cancel-safe as far as any call is: given up half-way, it may still be carried out.
-    pub(super) async fn ask(&self, ask: T::Ask) -> Answer<T::Answer> {
+    pub(crate) async fn ask(&self, ask: T::Ask) -> Answer<T::Answer> {
         if self.mode == crate::Batching::Alone {
             return Answer::Alone;
         }
@@ -128,7 +128,7 @@ impl<T: Together> Gather<T> {
     }
 }
 
-impl<T: Together> Shared<T> {
+impl<T: Batchable> Shared<T> {
     /// Adds a caller to its line; the line's name, if one more of its lanes opens.
     fn stand_in_line(
         &self,
@@ -144,7 +144,7 @@ impl<T: Together> Shared<T> {
             return open;
         }
         let name = name.to_owned();
-        let line = Line {
+        let line = Group {
             waiting: vec![(ask, reply)],
             lanes: 1,
         };
@@ -187,13 +187,13 @@ impl<T: Together> Shared<T> {
             let (asks, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
             for (reply, answer) in replies.into_iter().zip(self.kind.call(asks).await) {
                 if let Err(answer) = reply.send(answer) {
-                    self.kind.unheard(answer).await;
+                    self.kind.undelivered(answer).await;
                 }
             }
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<String, Line<T>>> {
+    fn lines(&self) -> MutexGuard<'_, HashMap<String, Group<T>>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -210,10 +210,10 @@ mod tests {
     struct Sums {
         calls: Arc<AtomicU32>,
         begun: Arc<Semaphore>,
-        unheard: Arc<AtomicU32>,
+        undelivered: Arc<AtomicU32>,
     }
 
-    impl Together for Sums {
+    impl Batchable for Sums {
         type Ask = u32;
         type Answer = u32;
 
@@ -224,9 +224,9 @@ mod tests {
             asks.into_iter().map(|ask| Answer::Given(Ok(ask))).collect()
         }
 
-        async fn unheard(&self, answer: Answer<u32>) {
+        async fn undelivered(&self, answer: Answer<u32>) {
             if let Answer::Given(Ok(ask)) = answer {
-                self.unheard.fetch_add(ask, Ordering::SeqCst);
+                self.undelivered.fetch_add(ask, Ordering::SeqCst);
             }
         }
     }
@@ -235,16 +235,16 @@ mod tests {
     async fn who_goes_away_is_not_served_and_what_was_done_is_undone() {
         let begun = Arc::new(Semaphore::new(0));
         let calls = Arc::new(AtomicU32::new(0));
-        let unheard = Arc::new(AtomicU32::new(0));
+        let undelivered = Arc::new(AtomicU32::new(0));
         let sums = Sums {
             calls: calls.clone(),
             begun: begun.clone(),
-            unheard: unheard.clone(),
+            undelivered: undelivered.clone(),
         };
-        let gather = Arc::new(Gather::new(sums, crate::Batching::Batched));
+        let batcher = Arc::new(Batcher::new(sums, crate::Batching::Batched));
         let ask = |number| {
-            let gather = gather.clone();
-            tokio::spawn(async move { gather.ask(number).await })
+            let batcher = batcher.clone();
+            tokio::spawn(async move { batcher.ask(number).await })
         };
         let (gone, first) = (ask(1), ask(2));
         while calls.load(Ordering::SeqCst) == 0 {
@@ -252,7 +252,7 @@ mod tests {
         }
         // These come too late for the call that is under way.
         let (early, second) = (ask(10), ask(20));
-        while gather.shared.lines()[""].waiting.len() < 2 {
+        while batcher.shared.lines()[""].waiting.len() < 2 {
             tokio::task::yield_now().await;
         }
         gone.abort();
@@ -261,13 +261,13 @@ mod tests {
         begun.add_permits(1);
         assert!(matches!(first.await, Ok(Answer::Given(Ok(2)))));
         assert!(matches!(second.await, Ok(Answer::Given(Ok(20)))));
-        assert_eq!(unheard.load(Ordering::SeqCst), 1);
+        assert_eq!(undelivered.load(Ordering::SeqCst), 1);
     }
 
     /// Calls of the line "blocked" never end.
     struct Lines;
 
-    impl Together for Lines {
+    impl Batchable for Lines {
         type Ask = &'static str;
         type Answer = usize;
 
@@ -286,14 +286,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_blocked_line_delays_no_other() {
-        let gather = Arc::new(Gather::new(Lines, crate::Batching::Batched));
-        let blocked = gather.clone();
+        let batcher = Arc::new(Batcher::new(Lines, crate::Batching::Batched));
+        let blocked = batcher.clone();
         let blocked = tokio::spawn(async move { blocked.ask("blocked").await });
-        while gather.shared.lines().is_empty() {
+        while batcher.shared.lines().is_empty() {
             tokio::task::yield_now().await;
         }
-        assert!(matches!(gather.ask("free").await, Answer::Given(Ok(1))));
-        while gather.shared.lines().len() > 1 {
+        assert!(matches!(batcher.ask("free").await, Answer::Given(Ok(1))));
+        while batcher.shared.lines().len() > 1 {
             tokio::task::yield_now().await;
         }
         blocked.abort();

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::backoff::{Backoff, Pauses};
+use super::destination::Destination;
+use crate::backoff::Backoff;
 use crate::sink::Outage;
 
 /// What is known of the types that met an outage, and have not recovered.
 #[derive(Debug)]
 pub(super) struct Routes {
-    pauses: Pauses,
-    of_type: Mutex<HashMap<String, Backoff>>,
+    backoff: Backoff,
+    of_type: Mutex<HashMap<String, Destination>>,
 }
 
 /// Whether an event may be published now.
@@ -25,9 +26,9 @@ pub(super) enum Admission {
 }
 
 impl Routes {
-    pub(super) fn new(pauses: Pauses) -> Self {
+    pub(super) fn new(backoff: Backoff) -> Self {
         Routes {
-            pauses,
+            backoff,
             of_type: Mutex::default(),
         }
     }
@@ -43,14 +44,14 @@ impl Routes {
         let mut left: HashMap<&str, Option<u32>> = HashMap::new();
         let admit = |kind: &'a str| {
             let left = left.entry(kind).or_insert_with(|| {
-                let backoff = of_type.get_mut(kind)?;
-                if backoff.pause(now).is_some() {
+                let destination = of_type.get_mut(kind)?;
+                if destination.pause(now).is_some() {
                     return Some(0);
                 }
-                if backoff.allowed() == 1 {
-                    backoff.begin_trial(self.pauses, now);
+                if destination.allowed() == 1 {
+                    destination.begin_trial(self.backoff, now);
                 }
-                Some(backoff.allowed())
+                Some(destination.allowed())
             });
             match left {
                 None => Admission::Now,
@@ -68,10 +69,10 @@ impl Routes {
     pub(super) fn outage(&self, kind: &str, outage: &Outage, now: Instant) {
         let mut of_type = self.of_type();
         let is_new = !of_type.contains_key(kind);
-        let backoff = of_type
+        let destination = of_type
             .entry(kind.to_owned())
-            .or_insert_with(|| Backoff::new(now));
-        backoff.outage(self.pauses, outage.retry_after(), now);
+            .or_insert_with(|| Destination::new(now));
+        destination.outage(self.backoff, outage.retry_after(), now);
         if is_new {
             tracing::warn!(kind, %outage, "events of this type are put off; no attempt is spent, and they are tried again");
         } else {
@@ -82,9 +83,9 @@ impl Routes {
     /// Records that the destination of a type has taken events, or judged them.
     pub(super) fn success(&self, kind: &str, now: Instant) {
         let mut of_type = self.of_type();
-        if let Some(backoff) = of_type.get_mut(kind) {
-            backoff.success(now);
-            if backoff.is_over() {
+        if let Some(destination) = of_type.get_mut(kind) {
+            destination.success(now);
+            if destination.is_over() {
                 of_type.remove(kind);
                 tracing::info!(kind, "events of this type are published again");
             }
@@ -94,11 +95,13 @@ impl Routes {
     /// How long an event of this type that was not published has to wait.
     pub(super) fn delay(&self, kind: &str, now: Instant) -> Duration {
         let of_type = self.of_type();
-        let pause = of_type.get(kind).and_then(|backoff| backoff.pause(now));
+        let pause = of_type
+            .get(kind)
+            .and_then(|destination| destination.pause(now));
         pause.unwrap_or_default()
     }
 
-    fn of_type(&self) -> MutexGuard<'_, HashMap<String, Backoff>> {
+    fn of_type(&self) -> MutexGuard<'_, HashMap<String, Destination>> {
         self.of_type.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_type_that_is_out_is_tried_with_one_event_and_the_others_go_on() {
-        let routes = Routes::new(Pauses {
+        let routes = Routes::new(Backoff {
             first: Duration::from_secs(1),
             longest: Duration::from_secs(1),
         });

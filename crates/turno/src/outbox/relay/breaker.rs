@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::backoff::{Backoff, Pauses};
+use super::destination::Destination;
+use crate::backoff::Backoff;
 use crate::sink::{Outage, Sink};
 
 /// The longest pause while the sink cannot even be connected to: that costs it nothing, and ends soon after it is back.
@@ -23,7 +24,7 @@ const MIN_LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// One for each relay. It lives as long as the relay does, across outages and changes of the leading relay.
 #[derive(Debug)]
 pub(super) struct Breaker {
-    pauses: Pauses,
+    backoff: Backoff,
     state: Mutex<State>,
     trial: tokio::sync::Mutex<()>,
 }
@@ -31,7 +32,7 @@ pub(super) struct Breaker {
 #[derive(Debug)]
 struct State {
     is_open: bool,
-    backoff: Backoff,
+    destination: Destination,
     /// Since when the sink has been out.
     out_since: Option<Instant>,
     logged: Option<(Instant, String)>,
@@ -46,12 +47,12 @@ pub(super) struct Trial<'a> {
 }
 
 impl Breaker {
-    pub(super) fn new(pauses: Pauses) -> Self {
+    pub(super) fn new(backoff: Backoff) -> Self {
         Breaker {
-            pauses,
+            backoff,
             state: Mutex::new(State {
                 is_open: true,
-                backoff: Backoff::new(Instant::now()),
+                destination: Destination::new(Instant::now()),
                 out_since: None,
                 logged: None,
                 unlogged: 0,
@@ -66,7 +67,7 @@ impl Breaker {
 
     /// How many events may be published at once.
     pub(super) fn allowed(&self) -> u32 {
-        self.state().backoff.allowed()
+        self.state().destination.allowed()
     }
 
     /// Waits until events can be published, by all lanes or by the caller alone as a trial. `None` if told to stop first.
@@ -83,7 +84,7 @@ impl Breaker {
             return Some(None);
         }
         loop {
-            let until = self.state().backoff.until();
+            let until = self.state().destination.until();
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {}
                 () = stop.cancelled() => return None,
@@ -95,14 +96,14 @@ impl Breaker {
             let Err(outage) = ready else {
                 return Some(Some(trial));
             };
-            let pauses = Pauses {
-                longest: self.pauses.longest.min(LONGEST_CONNECT_PAUSE),
-                ..self.pauses
+            let backoff = Backoff {
+                longest: self.backoff.longest.min(LONGEST_CONNECT_PAUSE),
+                ..self.backoff
             };
             let mut state = self.state();
             state
-                .backoff
-                .outage(pauses, outage.retry_after(), Instant::now());
+                .destination
+                .outage(backoff, outage.retry_after(), Instant::now());
             state.log(sink, &outage);
         }
     }
@@ -112,13 +113,15 @@ impl Breaker {
         let mut state = self.state();
         if state.is_open && trial.is_none() {
             // Another lane has met the same outage: it is counted once.
-            state.backoff.wait_for(outage.retry_after(), Instant::now());
+            state
+                .destination
+                .wait_for(outage.retry_after(), Instant::now());
             return;
         }
         state.is_open = true;
         state
-            .backoff
-            .outage(self.pauses, outage.retry_after(), Instant::now());
+            .destination
+            .outage(self.backoff, outage.retry_after(), Instant::now());
         state.log(sink, outage);
     }
 
@@ -130,7 +133,7 @@ impl Breaker {
             return;
         }
         state.is_open = false;
-        state.backoff.success(Instant::now());
+        state.destination.success(Instant::now());
         if let Some(since) = state.out_since.take() {
             tracing::info!(sink = sink.name(), after = ?since.elapsed(), "the sink is there again; going on");
             state.logged = None;
@@ -161,7 +164,7 @@ impl State {
         tracing::warn!(
             sink = sink.name(),
             outage = cause,
-            next_try = ?self.backoff.pause(Instant::now()).unwrap_or_default(),
+            next_try = ?self.destination.pause(Instant::now()).unwrap_or_default(),
             unlogged = self.unlogged,
             "nothing can be published; no attempt is spent, and it is tried again"
         );

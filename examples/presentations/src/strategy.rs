@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 /// Way of coordinating instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum How {
+pub enum Strategy {
     /// *Problema original*: select unprocessed rows, process them, mark them.
     PlainSelect,
     /// *Solución implementada*, with the mark committed before the web service is called.
@@ -22,24 +22,24 @@ pub enum How {
     Turno,
 }
 
-impl How {
+impl Strategy {
     /// Name in the table.
     pub fn name(self) -> &'static str {
         match self {
-            How::PlainSelect => "plain select",
-            How::ConditionalUpdate => "conditional update, committed first",
-            How::ConditionalUpdateInTransaction => "conditional update, one transaction",
-            How::SkipLocked => "select for update skip locked",
-            How::HashPartition => "hash partitioning",
-            How::RepeatableRead => "repeatable read",
-            How::Turno => "Turno's inbox",
+            Strategy::PlainSelect => "plain select",
+            Strategy::ConditionalUpdate => "conditional update, committed first",
+            Strategy::ConditionalUpdateInTransaction => "conditional update, one transaction",
+            Strategy::SkipLocked => "select for update skip locked",
+            Strategy::HashPartition => "hash partitioning",
+            Strategy::RepeatableRead => "repeatable read",
+            Strategy::Turno => "Turno's inbox",
         }
     }
 
     /// Returns whether a store supports it. The document rejects `SKIP LOCKED` because of H2; here it is SQLite that does not
     /// support it.
     pub fn is_possible_on(self, store: &str) -> bool {
-        self != How::SkipLocked || store.starts_with("postgres")
+        self != Strategy::SkipLocked || store.starts_with("postgres")
     }
 }
 

@@ -7,13 +7,13 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::job::Fate;
+use super::job::JobState;
 use crate::store::{ClaimId, ClaimedItem, Failure};
 
 /// The shared state of a worker's tasks.
 #[derive(Debug)]
-pub(super) struct Hand {
-    cards: Mutex<Cards>,
+pub(super) struct InFlight {
+    inner: Mutex<Inner>,
     /// One permit for each item that waits; closed when nothing more is to be begun.
     waiting: Semaphore,
     /// Told whenever there is something to settle.
@@ -21,58 +21,58 @@ pub(super) struct Hand {
 }
 
 #[derive(Debug, Default)]
-struct Cards {
-    waiting: VecDeque<Card>,
+struct Inner {
+    waiting: VecDeque<Entry>,
     /// All that is held and not yet settled, by claim.
-    held: HashMap<ClaimId, Arc<Fate>>,
+    held: HashMap<ClaimId, Arc<JobState>>,
     /// Until when the claims with a token can be relied on, by this process's clock.
     good_until: HashMap<Uuid, Instant>,
     done: Vec<ClaimId>,
     failed: Vec<Failure>,
 }
 
-/// An item, and its fate.
+/// An item, and its state.
 #[derive(Debug)]
-pub(super) struct Card {
+pub(super) struct Entry {
     pub(super) item: ClaimedItem,
-    pub(super) fate: Arc<Fate>,
+    pub(super) state: Arc<JobState>,
 }
 
-impl Hand {
+impl InFlight {
     pub(super) fn new() -> Self {
-        Hand {
-            cards: Mutex::default(),
+        InFlight {
+            inner: Mutex::default(),
             waiting: Semaphore::new(0),
             settle: Notify::new(),
         }
     }
 
-    fn cards(&self) -> MutexGuard<'_, Cards> {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
         // Nothing here is left half-done by a panic.
-        self.cards.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what was claimed; good until then, unless extended.
     pub(super) fn deal(&self, items: Vec<ClaimedItem>, good_until: Instant) {
         let many = items.len();
-        let mut cards = self.cards();
+        let mut inner = self.inner();
         for item in items {
-            let fate = Arc::new(Fate::default());
-            cards.good_until.insert(item.claim.token, good_until);
-            cards.held.insert(item.claim, fate.clone());
-            cards.waiting.push_back(Card { item, fate });
+            let state = Arc::new(JobState::default());
+            inner.good_until.insert(item.claim.token, good_until);
+            inner.held.insert(item.claim, state.clone());
+            inner.waiting.push_back(Entry { item, state });
         }
-        drop(cards);
+        drop(inner);
         self.waiting.add_permits(many);
     }
 
     /// The next item to begin; `None` when nothing more is to be begun.
-    pub(super) async fn next(&self) -> Option<Card> {
+    pub(super) async fn next(&self) -> Option<Entry> {
         loop {
             self.waiting.acquire().await.ok()?.forget();
             // An item whose claim was lost leaves its permit behind.
-            if let Some(card) = self.cards().waiting.pop_front() {
-                return Some(card);
+            if let Some(entry) = self.inner().waiting.pop_front() {
+                return Some(entry);
             }
         }
     }
@@ -80,64 +80,64 @@ impl Hand {
     /// Nothing more is begun. Answers what was not.
     pub(super) fn fold(&self) -> Vec<ClaimId> {
         self.waiting.close();
-        let mut cards = self.cards();
-        let unbegun: Vec<ClaimId> = cards
+        let mut inner = self.inner();
+        let unbegun: Vec<ClaimId> = inner
             .waiting
             .drain(..)
-            .map(|card| card.item.claim)
+            .map(|entry| entry.item.claim)
             .collect();
         for claim in &unbegun {
-            cards.held.remove(claim);
+            inner.held.remove(claim);
         }
         unbegun
     }
 
     /// How many items are held: waiting, or with a handler.
     pub(super) fn count(&self) -> usize {
-        self.cards().held.len()
+        self.inner().held.len()
     }
 
     /// A handler is done with an item.
     pub(super) fn done(&self, claim: ClaimId) {
-        let mut cards = self.cards();
-        cards.held.remove(&claim);
-        cards.done.push(claim);
-        drop(cards);
+        let mut inner = self.inner();
+        inner.held.remove(&claim);
+        inner.done.push(claim);
+        drop(inner);
         self.settle.notify_one();
     }
 
     /// A handler has failed.
     pub(super) fn failed(&self, failure: Failure) {
-        let mut cards = self.cards();
-        cards.held.remove(&failure.claim);
-        cards.failed.push(failure);
-        drop(cards);
+        let mut inner = self.inner();
+        inner.held.remove(&failure.claim);
+        inner.failed.push(failure);
+        drop(inner);
         self.settle.notify_one();
     }
 
     /// An item needs no settling: its handler did that, or its claim is gone.
     pub(super) fn forget(&self, claim: ClaimId) {
-        self.cards().held.remove(&claim);
+        self.inner().held.remove(&claim);
         self.settle.notify_one();
     }
 
     /// What is to be settled, at the most so many of each.
     pub(super) fn take_settled(&self, most: usize) -> (Vec<ClaimId>, Vec<Failure>) {
-        let mut cards = self.cards();
-        let done = cards.done.len().min(most);
-        let failed = cards.failed.len().min(most);
+        let mut inner = self.inner();
+        let done = inner.done.len().min(most);
+        let failed = inner.failed.len().min(most);
         (
-            cards.done.drain(..done).collect(),
-            cards.failed.drain(..failed).collect(),
+            inner.done.drain(..done).collect(),
+            inner.failed.drain(..failed).collect(),
         )
     }
 
     /// Everything that a heartbeat has to keep alive.
     pub(super) fn held(&self) -> Vec<ClaimId> {
-        let mut cards = self.cards();
-        let Cards {
+        let mut inner = self.inner();
+        let Inner {
             held, good_until, ..
-        } = &mut *cards;
+        } = &mut *inner;
         let tokens: std::collections::HashSet<Uuid> =
             held.keys().map(|claim| claim.token).collect();
         good_until.retain(|token, _| tokens.contains(token));
@@ -146,9 +146,9 @@ impl Hand {
 
     /// These were extended.
     pub(super) fn extended(&self, claims: &[ClaimId], good_until: Instant) {
-        let mut cards = self.cards();
+        let mut inner = self.inner();
         for claim in claims {
-            if let Some(until) = cards.good_until.get_mut(&claim.token) {
+            if let Some(until) = inner.good_until.get_mut(&claim.token) {
                 *until = good_until.max(*until);
             }
         }
@@ -156,16 +156,18 @@ impl Hand {
 
     /// These are gone: their handlers are told and stopped. Answers how many were still held.
     pub(super) fn lost(&self, claims: &[ClaimId]) -> u64 {
-        let mut cards = self.cards();
+        let mut inner = self.inner();
         let mut many = 0;
         for claim in claims {
-            if let Some(fate) = cards.held.remove(claim) {
-                fate.lost.cancel();
+            if let Some(state) = inner.held.remove(claim) {
+                state.lost.cancel();
                 many += 1;
             }
         }
-        cards.waiting.retain(|card| !card.fate.lost.is_cancelled());
-        drop(cards);
+        inner
+            .waiting
+            .retain(|entry| !entry.state.lost.is_cancelled());
+        drop(inner);
         if many > 0 {
             // There is room again.
             self.settle.notify_one();
@@ -175,12 +177,12 @@ impl Hand {
 
     /// Those that cannot be relied on any more, by this process's clock.
     pub(super) fn overdue(&self, now: Instant) -> Vec<ClaimId> {
-        let cards = self.cards();
-        cards
+        let inner = self.inner();
+        inner
             .held
             .keys()
             .filter(|claim| {
-                cards
+                inner
                     .good_until
                     .get(&claim.token)
                     .is_none_or(|until| *until <= now)
@@ -218,17 +220,17 @@ mod tests {
     /// An outage that is longer than the lease loses all claims; the handlers go on with what is claimed after it.
     #[tokio::test]
     async fn a_handler_outlives_items_that_are_lost() {
-        let hand = Hand::new();
+        let in_flight = InFlight::new();
         let (lost, next) = (item(1), item(2));
         let claims = [lost.claim];
-        hand.deal(vec![lost], Instant::now());
-        assert_eq!(hand.lost(&claims), 1);
+        in_flight.deal(vec![lost], Instant::now());
+        assert_eq!(in_flight.lost(&claims), 1);
         // The fetcher is woken: there is room again.
-        hand.settle.notified().await;
-        hand.deal(vec![next], Instant::now());
-        let card = hand.next().await.unwrap();
-        assert_eq!(card.item.claim.item, ItemId(2));
-        hand.fold();
-        assert!(hand.next().await.is_none());
+        in_flight.settle.notified().await;
+        in_flight.deal(vec![next], Instant::now());
+        let entry = in_flight.next().await.unwrap();
+        assert_eq!(entry.item.claim.item, ItemId(2));
+        in_flight.fold();
+        assert!(in_flight.next().await.is_none());
     }
 }

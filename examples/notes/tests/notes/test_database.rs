@@ -11,7 +11,7 @@ use turno_testkit::{PostgresServer, Process, eventually_async};
 use crate::LONG;
 
 /// A database with the application's tables and rows.
-pub struct Place {
+pub struct TestDatabase {
     pub url: String,
     pub db: PgPool,
 }
@@ -23,7 +23,7 @@ pub struct Ended {
     pub out: String,
 }
 
-impl Place {
+impl TestDatabase {
     /// Creates the application's original tables.
     pub async fn before() -> Self {
         let url = PostgresServer::shared().create_database();
@@ -31,7 +31,7 @@ impl Place {
         let db = pool.unwrap();
         application::create(&db).await.unwrap();
         application::fill(&db).await.unwrap();
-        Place { url, db }
+        TestDatabase { url, db }
     }
 
     /// Creates the application's tables and adopts `notes`.

@@ -3,15 +3,15 @@
 use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
-use super::super::super::classify;
-use super::super::super::history::Deed;
-use super::super::super::rows::{exec, many, one};
-use super::super::revive::{self, Failed};
-use super::super::tally::Tally;
-use super::super::{find_queue, list as items, next_of_group, stats as counts};
 use super::{NEVER_US, event_id};
 use crate::clock::from_us;
 use crate::error::Result;
+use crate::store::sqlite::classify;
+use crate::store::sqlite::history::Deed;
+use crate::store::sqlite::inbox::revive::{self, Failed};
+use crate::store::sqlite::inbox::tally::Tally;
+use crate::store::sqlite::inbox::{find_queue, list as items, next_of_group, stats as counts};
+use crate::store::sqlite::rows::{exec, many, one};
 use crate::store::*;
 
 /// How far a clock may have been behind when it made an event's id.

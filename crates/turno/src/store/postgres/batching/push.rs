@@ -6,11 +6,11 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::batch;
-use super::calls::{Calls, IfLocked};
-use super::gather::{Answer, Together};
-use super::inbox::{self, PushColumns};
+use super::batcher::{Answer, Batchable};
+use super::locks;
 use crate::error::Result;
+use crate::store::postgres::calls::{Calls, IfLocked};
+use crate::store::postgres::inbox::{self, PushColumns};
 use crate::store::*;
 
 /// A push of more items than this goes alone: it has enough company.
@@ -19,29 +19,29 @@ const SMALL: usize = 16;
 const SMALL_BYTES: usize = 64 * 1024;
 
 /// Pushes of a few items, to any queues.
-pub(super) struct Pushes(pub(super) Calls);
+pub(crate) struct Pushes(pub(in crate::store::postgres) Calls);
 
 /// Whether a push can share a call with others.
-pub(super) fn is_small(ask: &InboxPush) -> bool {
+pub(crate) fn is_small(ask: &InboxPush) -> bool {
     let bytes = ask.items.iter().map(|item| item.payload.len());
     ask.items.len() <= SMALL && bytes.sum::<usize>() <= SMALL_BYTES
 }
 
 /// Whether it may meet the same key in somebody's open transaction.
-pub(super) fn has_keys(ask: &InboxPush) -> bool {
+pub(crate) fn has_keys(ask: &InboxPush) -> bool {
     ask.items.iter().any(|item| item.key.is_some())
 }
 
 /// What a push may have to wait for, as people read it: an open transaction that has pushed the same key, or the first item of
 /// the queue.
-pub(super) fn push_lock(ask: &InboxPush) -> String {
+pub(crate) fn push_lock(ask: &InboxPush) -> String {
     match ask.items.iter().find_map(|item| item.key.as_ref()) {
         Some(key) => format!("key {key:?} of queue {:?}", ask.queue),
         None => format!("queue {:?}", ask.queue),
     }
 }
 
-impl Together for Pushes {
+impl Batchable for Pushes {
     type Ask = InboxPush;
     type Answer = Vec<PushedItem>;
     /// While one of them waits for the disk, the other stores.
@@ -54,7 +54,7 @@ impl Together for Pushes {
         let sorted: Vec<&InboxPush> = places.iter().map(|place| &asks[*place]).collect();
         let rows = self.all(&sorted).await;
         let is_locked = rows.as_ref().is_ok_and(Vec::is_empty);
-        let given = batch::answers(sorted.len(), rows, inbox::pushed);
+        let given = locks::answers(sorted.len(), rows, inbox::pushed);
         let mut answers: Vec<_> = std::iter::repeat_with(|| Answer::Alone)
             .take(count)
             .collect();
@@ -104,7 +104,7 @@ impl Pushes {
             .await
     }
 
-    pub(super) async fn one(
+    pub(crate) async fn one(
         &self,
         ask: &InboxPush,
         if_locked: IfLocked<'_>,

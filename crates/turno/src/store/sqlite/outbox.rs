@@ -1,15 +1,15 @@
 //! The outbox's verbs: events are items of a queue of their own, and what is true of items is true of them.
 
-mod people;
+mod operator;
 mod settle;
 
 use async_trait::async_trait;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::super::SqliteStore;
-use super::super::rows::{many, one};
-use super::{at_once, claim, find_queue, push, request};
+use super::SqliteStore;
+use super::inbox::{at_once, claim, find_queue, push, request};
+use super::rows::{many, one};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
@@ -77,38 +77,38 @@ impl OutboxStore for SqliteStore {
             .await
     }
 
-    async fn outbox_lead(&self, _: &OutboxLead) -> Result<Lead> {
+    async fn outbox_lead(&self, _: &OutboxLead) -> Result<Leadership> {
         // A file's lock is the writer's; whoever wants to be the only one takes a lease.
-        Ok(Lead::NotHere)
+        Ok(Leadership::NotHere)
     }
 
     async fn outbox_stats(&self) -> Result<OutboxStats> {
-        self.read(|db| at_once(db, |db| people::stats(db, clock::now_us())))
+        self.read(|db| at_once(db, |db| operator::stats(db, clock::now_us())))
             .await
     }
 
     async fn outbox_list(&self, ask: &OutboxList) -> Result<Vec<EventView>> {
         let ask = ask.clone();
-        self.read(move |db| at_once(db, |db| people::list(db, &ask, clock::now_us())))
+        self.read(move |db| at_once(db, |db| operator::list(db, &ask, clock::now_us())))
             .await
     }
 
     async fn outbox_find(&self, id: Uuid) -> Result<Option<EventView>> {
-        self.read(move |db| at_once(db, |db| people::find(db, id, clock::now_us())))
+        self.read(move |db| at_once(db, |db| operator::find(db, id, clock::now_us())))
             .await
     }
 
     async fn outbox_requeue(&self, ask: &OutboxRequeue) -> Result<u64> {
         let ask = ask.clone();
         self.writer
-            .write(move |db| people::requeue(db, &ask, clock::now_us()))
+            .write(move |db| operator::requeue(db, &ask, clock::now_us()))
             .await
     }
 
     async fn outbox_discard(&self, ask: &OutboxDiscard) -> Result<u64> {
         let ask = ask.clone();
         self.writer
-            .write(move |db| people::discard(db, &ask, clock::now_us()))
+            .write(move |db| operator::discard(db, &ask, clock::now_us()))
             .await
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use presentations::database::Database;
-use presentations::how::How;
 use presentations::instance::Setup;
+use presentations::strategy::Strategy;
 use presentations::use_case::ProcessPresentationUseCase;
 use presentations::web_service::WebService;
 use presentations::web_service_client::WebServiceClient;
@@ -16,14 +16,14 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_presentations");
 /// Timeout, longer than any operation takes on a slow machine with other load.
 pub const LONG: Duration = Duration::from_secs(60);
 
-pub struct Place {
+pub struct TestDatabase {
     pub setup: Setup,
     pub database: Database,
     /// Folder of an SQLite file, deleted when the test ends.
     _folder: Option<TempDir>,
 }
 
-impl Place {
+impl TestDatabase {
     pub async fn postgres() -> Self {
         Self::new(PostgresServer::shared().create_database(), None).await
     }
@@ -43,7 +43,7 @@ impl Place {
             instances: 3,
             presentations: 6,
         };
-        Place {
+        TestDatabase {
             setup,
             database,
             _folder: folder,
@@ -55,7 +55,7 @@ impl Place {
     }
 
     /// Returns the use case, to run it step by step in this process.
-    pub fn use_case(&self, how: How, service: &WebService) -> ProcessPresentationUseCase {
+    pub fn use_case(&self, how: Strategy, service: &WebService) -> ProcessPresentationUseCase {
         ProcessPresentationUseCase {
             how,
             database: self.database.clone(),

@@ -1,4 +1,4 @@
-//! Between the store and a worker's hand: settles what is done, fetches what is next, keeps alive what is held.
+//! Between the store and a worker's in_flight: settles what is done, fetches what is next, keeps alive what is held.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,18 +8,19 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::hand::Hand;
-use super::idle::Idle;
-use super::{Inbox, wake_name};
+use super::in_flight::InFlight;
+use crate::backoff::Backoff;
 use crate::check;
 use crate::error::{Error, Kind, Result};
+use crate::inbox::idle::Idle;
+use crate::inbox::{Inbox, wake_name};
 use crate::store::{
     ClaimId, InboxClaim, InboxComplete, InboxExtend, InboxFail, InboxGiveBack, InboxTurn, Settled,
     Store,
 };
 
-/// How long to wait after a call that failed; it doubles, to the second.
-const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Pauses after calls that failed.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// How long a store that waits by itself is asked to, at the most.
 const LONG_POLL: Duration = Duration::from_secs(60);
@@ -41,10 +42,10 @@ impl Counts {
 
 /// How a worker fetches.
 #[derive(Debug)]
-pub(super) struct Pump {
+pub(super) struct Fetcher {
     pub(super) inbox: Inbox,
     pub(super) name: String,
-    pub(super) hand: Arc<Hand>,
+    pub(super) in_flight: Arc<InFlight>,
     pub(super) counts: Arc<Counts>,
     /// The most that is held at once.
     pub(super) capacity: usize,
@@ -76,12 +77,12 @@ enum Turned {
     NoRoom,
 }
 
-impl Pump {
-    /// Fetches and settles until told to stop. What is not settled then is left in the hand, or pending.
+impl Fetcher {
+    /// Fetches and settles until told to stop. What is not settled then is left in the in_flight, or pending.
     pub(super) async fn run(&self, stop: &CancellationToken) -> Pending {
         let watch = self.store().wakers().watch(&wake_name(self.inbox.queue()));
         let mut idle = Idle::default();
-        let mut retry = RETRY.0;
+        let mut attempts = RETRY.attempts();
         let mut pending = Pending::default();
         while !stop.is_cancelled() {
             let woken = watch.next();
@@ -90,21 +91,20 @@ impl Pump {
                 Err(error) => {
                     tracing::warn!(%error, queue = self.inbox.queue(), "the inbox does not answer; trying again");
                     tokio::select! {
-                        () = tokio::time::sleep(retry.mul_f64(0.5 + fastrand::f64())) => {}
+                        () = attempts.pause() => {}
                         () = stop.cancelled() => {}
                     }
-                    retry = (retry * 2).min(RETRY.1);
                     continue;
                 }
             };
-            retry = RETRY.0;
+            attempts.reset();
             match turned {
                 Turned::More => {
                     idle.end();
                     idle.rouse(self.store(), self.inbox.queue()).await;
                 }
                 Turned::NoRoom => tokio::select! {
-                    () = self.hand.settle.notified() => {}
+                    () = self.in_flight.settle.notified() => {}
                     () = stop.cancelled() => {}
                 },
                 Turned::Short { looked, found } => {
@@ -121,7 +121,7 @@ impl Pump {
                     };
                     tokio::select! {
                         () = woken => {}
-                        () = self.hand.settle.notified() => {}
+                        () = self.in_flight.settle.notified() => {}
                         () = tokio::time::sleep(pause) => {}
                         () = stop.cancelled() => {}
                     }
@@ -139,7 +139,7 @@ impl Pump {
     async fn turn(&self, pending: &mut Pending) -> Result<Turned> {
         self.collect(pending);
         self.fail(pending).await?;
-        let room = self.capacity.saturating_sub(self.hand.count());
+        let room = self.capacity.saturating_sub(self.in_flight.count());
         // Not one by one: few large calls are cheaper than many small ones.
         if room * 2 < self.capacity {
             self.complete(pending).await?;
@@ -175,7 +175,7 @@ impl Pump {
                 found: !items.is_empty(),
             }
         };
-        self.hand.deal(items, began + self.lease);
+        self.in_flight.deal(items, began + self.lease);
         Ok(turned)
     }
 
@@ -196,7 +196,7 @@ impl Pump {
         if pending.complete.is_some() || pending.fail.is_some() {
             return false;
         }
-        let room = self.capacity.saturating_sub(self.hand.count());
+        let room = self.capacity.saturating_sub(self.in_flight.count());
         let limit = room.min(check::MAX_ITEMS);
         let (request, began) = (Uuid::now_v7(), Instant::now());
         let ask = self.ask(limit, request);
@@ -205,12 +205,12 @@ impl Pump {
         let waited = self.store().inbox_claim_waiting(&ask, wait);
         let waited = tokio::select! {
             waited = waited => waited,
-            () = self.hand.settle.notified() => return true,
+            () = self.in_flight.settle.notified() => return true,
             () = stop.cancelled() => return true,
         };
         match waited {
             Ok(Some(items)) => {
-                self.hand.deal(items, began + self.lease);
+                self.in_flight.deal(items, began + self.lease);
                 true
             }
             Ok(None) => false,
@@ -226,7 +226,7 @@ impl Pump {
     /// Takes over what handlers have finished, unless the last of it is still to be settled.
     fn collect(&self, pending: &mut Pending) {
         let (done, failed) = match (&pending.complete, &pending.fail) {
-            (None, None) => self.hand.take_settled(check::MAX_ITEMS),
+            (None, None) => self.in_flight.take_settled(check::MAX_ITEMS),
             _ => return,
         };
         if !done.is_empty() {
@@ -292,7 +292,7 @@ impl Pump {
         loop {
             tokio::time::sleep(pause).await;
             let began = Instant::now();
-            let claims = self.hand.held();
+            let claims = self.in_flight.held();
             pause = self.lease / 3;
             for some in claims.chunks(check::MAX_ITEMS) {
                 let ask = InboxExtend {
@@ -303,24 +303,24 @@ impl Pump {
                     tokio::time::timeout(self.lease / 3, self.store().inbox_extend(&ask));
                 match extended.await.unwrap_or_else(|_| Err(no_answer())) {
                     Ok(settled) => {
-                        self.hand.extended(some, began + self.lease);
+                        self.in_flight.extended(some, began + self.lease);
                         // Those that were settled meanwhile are not held any more, and not lost.
                         self.lose(&settled.stale);
                     }
                     Err(error) => {
                         tracing::warn!(%error, "claims could not be extended; trying again");
-                        pause = (self.lease / 20).min(RETRY.1);
+                        pause = (self.lease / 20).min(RETRY.longest);
                     }
                 }
             }
             // A little before others may take them: a handler must not go on without its claim.
             let margin = self.lease / 20;
-            self.lose(&self.hand.overdue(Instant::now() + margin + pause));
+            self.lose(&self.in_flight.overdue(Instant::now() + margin + pause));
         }
     }
 
     fn lose(&self, claims: &[ClaimId]) {
-        let many = self.hand.lost(claims);
+        let many = self.in_flight.lost(claims);
         if many > 0 {
             tracing::warn!(
                 many,

@@ -4,32 +4,32 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::calls::{Calls, IfLocked};
-use super::gather::{Answer, Together};
-use super::interval::Interval;
-use super::rows;
+use super::batcher::{Answer, Batchable};
 use crate::error::Result;
+use crate::store::postgres::calls::{Calls, IfLocked};
+use crate::store::postgres::interval::Interval;
+use crate::store::postgres::rows;
 use crate::store::*;
 
 /// What an acquire may have to wait for, as people read it.
-pub(super) fn acquire_lock(resource: &str) -> String {
+pub(crate) fn acquire_lock(resource: &str) -> String {
     format!("the acquires of resource {resource:?}")
 }
 
 /// What a renewal or a release may have to wait for, as people read it.
-pub(super) fn lease_lock(resource: &str) -> String {
+pub(crate) fn lease_lock(resource: &str) -> String {
     format!("the lease on resource {resource:?}")
 }
 
 /// Exclusive acquires.
-pub(super) struct Acquires(pub(super) Calls);
+pub(crate) struct Acquires(pub(in crate::store::postgres) Calls);
 
 /// Whether an acquire can share a call with others: the plain ones can.
-pub(super) fn is_plain(ask: &LockAcquire) -> bool {
+pub(crate) fn is_plain(ask: &LockAcquire) -> bool {
     ask.mode == LockMode::Exclusive && ask.min_hold.is_none() && ask.max_hold.is_none()
 }
 
-impl Together for Acquires {
+impl Batchable for Acquires {
     type Ask = LockAcquire;
     type Answer = LockOutcome;
 
@@ -71,7 +71,7 @@ impl Acquires {
             .await
     }
 
-    pub(super) async fn one(
+    pub(crate) async fn one(
         &self,
         ask: &LockAcquire,
         if_locked: IfLocked<'_>,
@@ -105,9 +105,9 @@ impl Acquires {
 }
 
 /// Releases.
-pub(super) struct Releases(pub(super) Calls);
+pub(crate) struct Releases(pub(in crate::store::postgres) Calls);
 
-impl Together for Releases {
+impl Batchable for Releases {
     type Ask = LockRelease;
     type Answer = ReleaseOutcome;
 
@@ -135,7 +135,7 @@ impl Releases {
             .await
     }
 
-    pub(super) async fn one(
+    pub(crate) async fn one(
         &self,
         ask: &LockRelease,
         if_locked: IfLocked<'_>,
@@ -158,9 +158,9 @@ impl Releases {
 }
 
 /// Renewals.
-pub(super) struct Renewals(pub(super) Calls);
+pub(crate) struct Renewals(pub(in crate::store::postgres) Calls);
 
-impl Together for Renewals {
+impl Batchable for Renewals {
     type Ask = LockRenew;
     type Answer = RenewOutcome;
 
@@ -186,7 +186,7 @@ impl Renewals {
             .await
     }
 
-    pub(super) async fn one(
+    pub(crate) async fn one(
         &self,
         ask: &LockRenew,
         if_locked: IfLocked<'_>,
@@ -208,9 +208,9 @@ impl Renewals {
 }
 
 /// Sign-ins of those who wait.
-pub(super) struct SignIns(pub(super) Calls);
+pub(crate) struct SignIns(pub(in crate::store::postgres) Calls);
 
-impl Together for SignIns {
+impl Batchable for SignIns {
     type Ask = LockWait;
     type Answer = WaitOutcome;
 
@@ -245,7 +245,7 @@ impl SignIns {
             .await
     }
 
-    pub(super) async fn one(&self, ask: &LockWait, if_locked: IfLocked<'_>) -> Result<WaitOutcome> {
+    pub(crate) async fn one(&self, ask: &LockWait, if_locked: IfLocked<'_>) -> Result<WaitOutcome> {
         let (who, fifo) = (&ask.attribution, is_fifo(ask));
         let row = self
             .0
@@ -272,7 +272,7 @@ fn is_fifo(ask: &LockWait) -> bool {
 
 /// Each caller's answer. A database that cannot be reached is everybody's; any other error may be one
 /// caller's fault, so each is asked alone and meets its own.
-pub(super) fn answers<T>(
+pub(crate) fn answers<T>(
     count: usize,
     rows: Result<Vec<Row>>,
     read: impl Fn(&Row) -> Result<T>,

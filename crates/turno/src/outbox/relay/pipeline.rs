@@ -14,17 +14,18 @@ use uuid::Uuid;
 
 use super::batch::{self, Batch, Verdict};
 use super::breaker::{Breaker, Trial};
-use super::relay::{Mode, Relay, RelayReport};
 use super::rest::Rest;
 use super::routes::Routes;
+use super::{Mode, Relay, RelayReport};
+use crate::backoff::Backoff;
 use crate::inbox::idle::Idle;
 use crate::inbox::wake_name;
 use crate::store::{
     AfterRefusal, ClaimId, InboxExtend, ItemId, OUTBOX_QUEUE, OutboxClaim, OutboxSettle,
 };
 
-/// How long to wait after a call that failed; it doubles, to the second.
-const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// Pauses after calls that failed.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 /// How long the last results may take to reach the store, once told to stop.
 const LAST_SETTLE: Duration = Duration::from_secs(10);
 
@@ -69,7 +70,7 @@ struct Held {
 
 /// One relay at work.
 #[derive(Debug)]
-pub(super) struct Flow<'a> {
+pub(super) struct Pipeline<'a> {
     relay: &'a Relay,
     counts: &'a Counts,
     breaker: &'a Breaker,
@@ -77,14 +78,14 @@ pub(super) struct Flow<'a> {
     held: Mutex<BTreeMap<Uuid, Held>>,
 }
 
-impl<'a> Flow<'a> {
+impl<'a> Pipeline<'a> {
     pub(super) fn new(
         relay: &'a Relay,
         counts: &'a Counts,
         breaker: &'a Breaker,
         routes: &'a Routes,
     ) -> Self {
-        Flow {
+        Pipeline {
             relay,
             counts,
             breaker,
@@ -223,7 +224,7 @@ impl<'a> Flow<'a> {
             token: Uuid::now_v7(),
         };
         let began = Instant::now();
-        let mut pause = RETRY.0;
+        let mut attempts = RETRY.attempts();
         while !stop.is_cancelled() {
             match self.relay.outbox.turno().store().outbox_claim(&ask).await {
                 Ok(events) => {
@@ -240,7 +241,10 @@ impl<'a> Flow<'a> {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the outbox does not answer; trying again");
-                    pause = patience(pause, stop).await;
+                    tokio::select! {
+                        () = attempts.pause() => {}
+                        () = stop.cancelled() => {}
+                    }
                 }
             }
         }
@@ -249,7 +253,7 @@ impl<'a> Flow<'a> {
 
     /// Says what became of a batch, until the store has heard it.
     async fn settle(&self, ask: &OutboxSettle, stop: &CancellationToken) {
-        let mut pause = RETRY.0;
+        let mut attempts = RETRY.attempts();
         let mut deadline = None;
         loop {
             match self.relay.outbox.turno().store().outbox_settle(ask).await {
@@ -283,8 +287,7 @@ impl<'a> Flow<'a> {
                             return;
                         }
                     }
-                    tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-                    pause = (pause * 2).min(RETRY.1);
+                    attempts.pause().await;
                 }
             }
         }
@@ -332,13 +335,4 @@ impl<'a> Flow<'a> {
     fn held(&self) -> MutexGuard<'_, BTreeMap<Uuid, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Waits a little, and answers how long to wait the next time.
-async fn patience(pause: Duration, stop: &CancellationToken) -> Duration {
-    tokio::select! {
-        () = tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())) => {}
-        () = stop.cancelled() => {}
-    }
-    (pause * 2).min(RETRY.1)
 }

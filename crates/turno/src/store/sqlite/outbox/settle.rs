@@ -6,11 +6,11 @@ use std::time::Duration;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::super::super::rows::exec;
-use super::super::claim::{self, ClaimRow};
-use super::super::{complete, held, ids, request, tally::Tally};
 use super::NEVER_US;
 use crate::error::Result;
+use crate::store::sqlite::inbox::claim::{self, ClaimRow};
+use crate::store::sqlite::inbox::{complete, held, ids, request, tally::Tally};
+use crate::store::sqlite::rows::exec;
 use crate::store::*;
 
 const VERB: &str = "outbox_settle";

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::relay::Relay;
+use super::Relay;
 use super::routes::{Admission, Routes};
-use crate::sink::{Fate, Outage, Outgoing};
+use crate::sink::{Outage, Outgoing, PublishResult};
 use crate::store::{
     AfterRefusal, ClaimedEvent, Deferral, Envelope, ItemId, OnDead, OutboxSettle, Refusal,
 };
@@ -88,19 +88,19 @@ impl Batch {
         let (fates, outage) = publish(relay, outgoing, is_good).await;
         let verdict = match outage {
             Some(outage) => Verdict::Outage(outage),
-            None if fates.iter().any(|(_, fate)| is_answer(fate)) => Verdict::Answered,
+            None if fates.iter().any(|(_, result)| is_answer(result)) => Verdict::Answered,
             None => Verdict::Unknown,
         };
         note(routes, &fates);
-        for (event, (kind, fate)) in places.into_iter().zip(fates) {
-            match fate {
-                Fate::Sent => settle.sent.push(event.seq),
-                Fate::Refused(error) | Fate::Suspect(error) => {
+        for (event, (kind, result)) in places.into_iter().zip(fates) {
+            match result {
+                PublishResult::Sent => settle.sent.push(event.seq),
+                PublishResult::Refused(error) | PublishResult::Suspect(error) => {
                     settle.refused.push(refused(relay, event, &kind, error));
                 }
-                Fate::Unsent(_) => {}
-                Fate::Doubtful(_) => settle.doubtful.push(event.seq),
-                Fate::Busy(_) => {
+                PublishResult::Unsent(_) => {}
+                PublishResult::Doubtful(_) => settle.doubtful.push(event.seq),
+                PublishResult::Busy(_) => {
                     settle.doubtful.push(event.seq);
                     put_off.push((event.seq, kind));
                 }
@@ -173,18 +173,18 @@ fn refused(relay: &Relay, event: &ClaimedEvent, kind: &str, error: String) -> Re
 }
 
 /// Publishes events, and finds out who is to blame when the other side breaks off: in smaller and smaller parts, until
-/// the one is alone. Answers a type and a fate for each.
+/// the one is alone. Answers a type and a result for each.
 async fn publish(
     relay: &Relay,
     mut events: Vec<Outgoing>,
     is_good: impl Fn() -> bool,
-) -> (Vec<(String, Fate)>, Option<Outage>) {
+) -> (Vec<(String, PublishResult)>, Option<Outage>) {
     let sink = &*relay.sink;
     let too_late = || Outage::new("the claim could not be relied on any more");
     if events.is_empty() || !is_good() {
         let fates = events
             .into_iter()
-            .map(|event| (event.kind, Fate::Unsent(too_late())))
+            .map(|event| (event.kind, PublishResult::Unsent(too_late())))
             .collect();
         return (fates, None);
     }
@@ -195,7 +195,7 @@ async fn publish(
         let stop = outage.clone().or_else(|| (!is_good()).then(too_late));
         if let Some(reason) = stop {
             for place in part {
-                fates[place] = Fate::Doubtful(reason.clone());
+                fates[place] = PublishResult::Doubtful(reason.clone());
             }
             continue;
         }
@@ -208,8 +208,8 @@ async fn publish(
             .collect();
         let found = padded(sink.publish(&again).await, again.len());
         outage = outage_of(&found);
-        for (place, fate) in part.iter().zip(found) {
-            fates[*place] = fate;
+        for (place, result) in part.iter().zip(found) {
+            fates[*place] = result;
         }
         if part.len() > 1 {
             for half in halves(&suspects(&fates, part)).into_iter().rev() {
@@ -222,40 +222,46 @@ async fn publish(
 }
 
 /// A sink that answers for too few leaves the others in doubt.
-fn padded(mut fates: Vec<Fate>, many: usize) -> Vec<Fate> {
+fn padded(mut fates: Vec<PublishResult>, many: usize) -> Vec<PublishResult> {
     fates.resize_with(many, || {
-        Fate::Doubtful(Outage::new("the sink did not answer for every event"))
+        PublishResult::Doubtful(Outage::new("the sink did not answer for every event"))
     });
     fates
 }
 
-fn outage_of(fates: &[Fate]) -> Option<Outage> {
-    fates.iter().find_map(|fate| match fate {
-        Fate::Unsent(outage) | Fate::Doubtful(outage) => Some(outage.clone()),
-        Fate::Sent | Fate::Refused(_) | Fate::Suspect(_) | Fate::Busy(_) => None,
+fn outage_of(fates: &[PublishResult]) -> Option<Outage> {
+    fates.iter().find_map(|result| match result {
+        PublishResult::Unsent(outage) | PublishResult::Doubtful(outage) => Some(outage.clone()),
+        PublishResult::Sent
+        | PublishResult::Refused(_)
+        | PublishResult::Suspect(_)
+        | PublishResult::Busy(_) => None,
     })
 }
 
 /// Whether the sink was there, whatever it said.
-fn is_answer(fate: &Fate) -> bool {
-    match fate {
-        Fate::Sent | Fate::Refused(_) | Fate::Suspect(_) | Fate::Busy(_) => true,
-        Fate::Unsent(_) | Fate::Doubtful(_) => false,
+fn is_answer(result: &PublishResult) -> bool {
+    match result {
+        PublishResult::Sent
+        | PublishResult::Refused(_)
+        | PublishResult::Suspect(_)
+        | PublishResult::Busy(_) => true,
+        PublishResult::Unsent(_) | PublishResult::Doubtful(_) => false,
     }
 }
 
 /// Tells which types were taken, and which were not.
-fn note(routes: &Routes, fates: &[(String, Fate)]) {
+fn note(routes: &Routes, fates: &[(String, PublishResult)]) {
     let mut outages: BTreeMap<&str, Option<&Outage>> = BTreeMap::new();
-    for (kind, fate) in fates {
-        match fate {
-            Fate::Busy(outage) => {
+    for (kind, result) in fates {
+        match result {
+            PublishResult::Busy(outage) => {
                 outages.insert(kind, Some(outage));
             }
-            Fate::Sent | Fate::Refused(_) => {
+            PublishResult::Sent | PublishResult::Refused(_) => {
                 outages.entry(kind).or_insert(None);
             }
-            Fate::Suspect(_) | Fate::Unsent(_) | Fate::Doubtful(_) => {}
+            PublishResult::Suspect(_) | PublishResult::Unsent(_) | PublishResult::Doubtful(_) => {}
         }
     }
     let now = Instant::now();
@@ -267,10 +273,10 @@ fn note(routes: &Routes, fates: &[(String, Fate)]) {
     }
 }
 
-fn suspects(fates: &[Fate], among: impl IntoIterator<Item = usize>) -> Vec<usize> {
+fn suspects(fates: &[PublishResult], among: impl IntoIterator<Item = usize>) -> Vec<usize> {
     among
         .into_iter()
-        .filter(|place| matches!(fates[*place], Fate::Suspect(_)))
+        .filter(|place| matches!(fates[*place], PublishResult::Suspect(_)))
         .collect()
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::Argument;
+use crate::store::postgres::Argument;
 use crate::store::{ClaimId, InboxComplete, Settled};
 
 /// No item has a higher number: a claim is read with 18 digits at the most, and a range has to have an end.
@@ -14,14 +14,14 @@ const HIGHEST: i64 = 999_999_999_999_999_999;
 
 /// The arguments of `inbox_complete_batch`.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Marks {
+pub(crate) struct Marks {
     tokens: Vec<Uuid>,
     ranges: Vec<String>,
     requests: Vec<Uuid>,
 }
 
 impl Marks {
-    pub(super) fn of(asks: &[InboxComplete]) -> Self {
+    pub(crate) fn of(asks: &[InboxComplete]) -> Self {
         let mut all: Vec<(Uuid, Uuid, i64)> = asks
             .iter()
             .flat_map(|ask| {
@@ -41,7 +41,7 @@ impl Marks {
         marks
     }
 
-    pub(super) fn arguments(&self) -> [Argument<'_>; 3] {
+    pub(crate) fn arguments(&self) -> [Argument<'_>; 3] {
         [
             (&self.tokens, Type::UUID_ARRAY),
             (&self.ranges, Type::TEXT_ARRAY),
@@ -55,7 +55,7 @@ fn can_be(claim: &ClaimId) -> bool {
 }
 
 /// As PostgreSQL writes it: `{[1,3],[7,7]}`.
-pub(super) fn multirange(sorted: &[i64]) -> String {
+pub(crate) fn multirange(sorted: &[i64]) -> String {
     let mut text = String::from("{");
     for row in sorted.chunk_by(|a, b| a + 1 == *b) {
         let comma = if text.len() > 1 { "," } else { "" };
@@ -67,7 +67,7 @@ pub(super) fn multirange(sorted: &[i64]) -> String {
 }
 
 /// Each caller's part of the answer. A claim that a caller names twice is right once.
-pub(super) fn share(ask: &InboxComplete, all: &Settled) -> Settled {
+pub(crate) fn share(ask: &InboxComplete, all: &Settled) -> Settled {
     if all.stale.is_empty() && all.done == ask.claims.len() as u64 {
         return all.clone();
     }
