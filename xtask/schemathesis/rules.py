@@ -25,7 +25,7 @@ REASONS = [
     r"^max_hold must be at least 1 ms and not below min_hold",
     r"^permits need the mode shared",
     # Ordered waiting is for a single lock. The field exists for several locks only to be rejected with a message.
-    r"^standing in several lines at once could block everybody",
+    r"^waiting for several locks in order could block all callers",
     # The same once key was used before, with other content.
     r"^This key was used with other content",
 ]
@@ -52,9 +52,9 @@ def is_refused_for_a_known_reason(ctx, response, case):
 
 
 @schemathesis.check
-def lets_nobody_in(ctx, response, case):
+def rejects_anonymous_callers(ctx, response, case):
     """A caller without a token gets 401 for all operations but the public ones."""
-    if os.environ.get("TURNO_CALLER") != "nobody" or "security" in case.operation.definition.raw:
+    if os.environ.get("TURNO_CALLER") != "anonymous" or "security" in case.operation.definition.raw:
         return
     # A caller that guesses tokens is soon rate limited.
     assert response.status_code in (401, 429), f"{response.status_code} without a token"

@@ -24,19 +24,19 @@ const GOLDEN: &str = "crates/turno-server/tests/golden/openapi.json";
 #[derive(Clone, Copy)]
 enum Caller<'a> {
     /// Any caller, of a server without access tokens.
-    Anybody,
+    Everyone,
     /// A caller with an admin's token.
     Admin(&'a str),
     /// A caller without a token, of a server with tokens.
-    Nobody,
+    Anonymous,
 }
 
 impl Caller<'_> {
     fn name(self) -> &'static str {
         match self {
-            Caller::Anybody => "anybody",
+            Caller::Everyone => "everyone",
             Caller::Admin(_) => "admin",
-            Caller::Nobody => "nobody",
+            Caller::Anonymous => "anonymous",
         }
     }
 }
@@ -94,7 +94,7 @@ fn postgres(place: &Setup) -> Result<()> {
 
 /// Runs each kind of caller on one store. The server is open until there is a token.
 fn callers(place: &Setup, name: &str, store: &str) -> Result<()> {
-    ask(place, name, store, Caller::Anybody)?;
+    ask(place, name, store, Caller::Everyone)?;
     let mut create = place.turno(store);
     create.args(["token", "create", "contract", "--role", "admin"]);
     let made = create
@@ -105,7 +105,7 @@ fn callers(place: &Setup, name: &str, store: &str) -> Result<()> {
     ensure!(made.status.success(), "{create:?} failed: {outcome}");
     let token = String::from_utf8(made.stdout).context("a token is text")?;
     ask(place, name, store, Caller::Admin(token.trim()))?;
-    ask(place, name, store, Caller::Nobody)
+    ask(place, name, store, Caller::Anonymous)
 }
 
 /// Starts a server and runs Schemathesis against it.

@@ -203,7 +203,7 @@ fn folders() -> Vec<PathBuf> {
 }
 
 fn install(packages: &[&str]) -> Result<()> {
-    let by_hand = format!(
+    let manual = format!(
         "apt-get update && apt-get install -y --no-install-recommends {}",
         packages.join(" ")
     );
@@ -217,7 +217,7 @@ fn install(packages: &[&str]) -> Result<()> {
         );
     }
     let Some(prefix) = root_prefix() else {
-        bail!("only root may install packages: run `sudo sh -c '{by_hand}'`");
+        bail!("only root may install packages: run `sudo sh -c '{manual}'`");
     };
     let apt = |arguments: &[&str]| -> Result<()> {
         let words = [prefix, &["env"], &APT_ENVIRONMENT, &["apt-get"], arguments].concat();
@@ -229,7 +229,7 @@ fn install(packages: &[&str]) -> Result<()> {
         let status = status.with_context(|| format!("could not start {program}"))?;
         ensure!(
             status.success(),
-            "`{}` ended with {status}: try `{by_hand}` by hand",
+            "`{}` ended with {status}: try `{manual}` by hand",
             words.join(" ")
         );
         Ok(())

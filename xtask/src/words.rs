@@ -88,11 +88,12 @@ fn tracked() -> Result<Vec<String>> {
     Ok(files.lines().filter(is_ours).map(str::to_owned).collect())
 }
 
-/// Returns whether a file is code, in which names can be distinguished from prose.
+/// Returns whether a file is code, in which names are checked. Migrations contain the names of older versions.
 fn is_code(file: &str) -> bool {
-    [".rs", ".sql", ".js", ".ts"]
+    let is_code = [".rs", ".sql", ".js", ".ts"]
         .iter()
-        .any(|extension| file.ends_with(extension))
+        .any(|extension| file.ends_with(extension));
+    is_code && !file.contains("/migrations/")
 }
 
 impl Rejected {

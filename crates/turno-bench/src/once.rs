@@ -1,6 +1,6 @@
 //! Once: the layer compared with hand-written handlers, the gate compared with a bare proxy, and a hot key.
 
-mod by_hand;
+mod hand_written;
 mod hot;
 mod load;
 mod proxy;
@@ -74,14 +74,14 @@ impl Bench {
     }
 
     async fn fresh(&self, server: &PostgresServer) -> Result<()> {
-        let (mut bare, mut by_hand, mut layer) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut bare, mut hand_written, mut layer) = (Vec::new(), Vec::new(), Vec::new());
         // Alternate the measurements, because the speed of a machine varies over time.
         for _ in 0..self.rounds {
             let nothing = web::serve(web::nothing()).await?;
             bare.push(load(nothing.port, CONNECTIONS, Keys::Fresh, self.time()).await?);
             let url = server.create_database();
-            let hand = web::serve(by_hand::two_writes(&url).await?).await?;
-            by_hand.push(load(hand.port, CONNECTIONS, Keys::Fresh, self.time()).await?);
+            let hand = web::serve(hand_written::two_writes(&url).await?).await?;
+            hand_written.push(load(hand.port, CONNECTIONS, Keys::Fresh, self.time()).await?);
             let turno = Turno::connect(&server.create_database()).await?;
             let once = web::serve(web::once(&turno)).await?;
             layer.push(load(once.port, CONNECTIONS, Keys::Fresh, self.time()).await?);
@@ -90,7 +90,7 @@ impl Bench {
         let title = format!("Once on PostgreSQL: new requests, {CONNECTIONS} connections");
         let mut table = Table::new(&title, "requests/s");
         table.add("a handler that does nothing", median(bare));
-        table.add("two row writes by hand", median(by_hand));
+        table.add("two row writes by hand", median(hand_written));
         table.against(
             "the layer around that handler",
             median(layer),
@@ -101,15 +101,15 @@ impl Bench {
     }
 
     async fn replay(&self, server: &PostgresServer) -> Result<()> {
-        let (mut by_hand, mut layer) = (Vec::new(), Vec::new());
+        let (mut hand_written, mut layer) = (Vec::new(), Vec::new());
         let keys = Keys::Known(STORED);
         let url = server.create_database();
-        let hand = web::serve(by_hand::one_read(&url, STORED).await?).await?;
+        let hand = web::serve(hand_written::one_read(&url, STORED).await?).await?;
         let turno = Turno::connect(&server.create_database()).await?;
         let once = web::serve(web::once(&turno)).await?;
         load::each(once.port, STORED).await?;
         for _ in 0..self.rounds {
-            by_hand.push(load(hand.port, CONNECTIONS, keys, self.time()).await?);
+            hand_written.push(load(hand.port, CONNECTIONS, keys, self.time()).await?);
             layer.push(load(once.port, CONNECTIONS, keys, self.time()).await?);
         }
         turno.close().await;
@@ -117,7 +117,7 @@ impl Bench {
             "Once on PostgreSQL: repeated requests, {STORED} stored answers, {CONNECTIONS} connections"
         );
         let mut table = Table::new(&title, "requests/s");
-        table.add("one indexed read by hand", median(by_hand));
+        table.add("one indexed read by hand", median(hand_written));
         table.against(
             "the layer",
             median(layer),

@@ -291,42 +291,11 @@ async fn the_printed_script_makes_the_same_schema() {
 }
 
 /// Reverts the schema to version 6: removes what version 7 adds, and restores what it replaces.
-const BEFORE_SQLITE: &str = "drop index turno_once_open; drop index turno_inbox_key_done; \
-    alter table turno_inbox_key drop column done_at; \
-    alter table turno_inbox_item rename column state to line; alter table turno_inbox_item rename column run_at to due; \
-    drop table turno_deed; drop table turno_sweep_last; \
-    delete from turno_migration where version > 6; \
-    alter table turno_migration drop column oldest_program";
-const BEFORE_POSTGRES: &str = "\
-    drop function turno.history, turno.operator_action_check, turno.operator_action_record, turno.inbox_revive, turno.inbox_requeue, turno.inbox_reset, \
-      turno.outbox_requeue, turno.outbox_discard, turno.once_forget; \
-    drop type turno.history_entry; drop table turno.deed; \
-    alter table turno.adopted drop column replaced, drop column restore; \
-    drop function turno.sweep_last, turno.sweep_note, turno.rights; drop table turno.sweep_last; \
-    drop table turno.inbox_listener; alter table turno.inbox_queue add column idle_until timestamptz; \
-    create function turno.inbox_requeue(queue text, ids bigint[] default null, \"limit\" integer default 10000) \
-      returns bigint language sql as 'select 0::bigint'; \
-    create function turno.inbox_reset(queue text, older_than interval default '0', \"limit\" integer default 10000) \
-      returns bigint language sql as 'select 0::bigint'; \
-    create function turno.outbox_requeue(ids uuid[] default null, \"limit\" integer default 10000) \
-      returns bigint language sql as 'select 0::bigint'; \
-    create function turno.outbox_discard(ids uuid[], \"by\" text default current_user) \
-      returns bigint language sql as 'select 0::bigint'; \
-    create function turno.once_forget(key text) returns boolean language sql as 'select false'; \
-    delete from turno.migration where version > 6; \
-    alter table turno.migration drop column oldest_program; drop function turno.schema_oldest_program";
+const BEFORE_SQLITE: &str = include_str!("migrations/to_version_6.sqlite.sql");
+const BEFORE_POSTGRES: &str = include_str!("migrations/to_version_6.postgres.sql");
 
 /// Removes what the versions after 9 add.
-const TO_VERSION_9: &str = "\
-    drop index turno.once_open; alter type turno.swept drop attribute failed; \
-    alter table turno.inbox_kind drop column bytes; drop table turno.setting; \
-    alter table turno.inbox_claim rename to inbox_batch; alter index turno.inbox_claim_pkey rename to inbox_batch_pkey; \
-    alter index turno.inbox_claim_queue rename to inbox_batch_queue; \
-    alter table turno.inbox_batch rename column queue_priority to lane; \
-    alter table turno.inbox_item rename column queue_priority to lane; \
-    alter table turno.inbox_failed rename column queue_priority to lane; \
-    alter table turno.inbox_kind rename column priority_mask to lanes; \
-    delete from turno.migration where version > 9";
+const TO_VERSION_9: &str = include_str!("migrations/to_version_9.postgres.sql");
 
 /// A program of the previous version that keeps running while the schema changes, with prepared statements.
 struct Running {

@@ -41,11 +41,11 @@ pub async fn race(setup: &Setup, how: Strategy) -> Result<Race> {
     let all = stage.presentations.len();
     let settled =
         |ledger: &Ledger| ledger.held().len() == stage.size() || ledger.accepted().len() == all;
-    let patience = match how {
+    let timeout = match how {
         Strategy::ConditionalUpdateInTransaction => TIMEOUT,
         _ => LONG,
     };
-    let waited = !stage.service.settles(patience, settled).await;
+    let waited = !stage.service.settles(timeout, settled).await;
     stage.service.release();
     stage.all_processed().await?;
     stage.more_runs(RUNS).await?;

@@ -60,22 +60,22 @@ impl WebService {
     /// Waits until the calls fulfil a condition.
     ///
     /// # Errors
-    /// Returns an error if that takes longer than `patience`.
+    /// Returns an error if that takes longer than `timeout`.
     pub async fn wait_for(
         &self,
-        patience: Duration,
+        timeout: Duration,
         condition: impl FnMut(&Ledger) -> bool,
     ) -> Result<()> {
         let mut ledger = self.ledger.subscribe();
-        let met = tokio::time::timeout(patience, ledger.wait_for(condition)).await;
+        let met = tokio::time::timeout(timeout, ledger.wait_for(condition)).await;
         met.map(drop)
-            .with_context(|| format!("waited {patience:?} in vain for calls of the web service"))
+            .with_context(|| format!("waited {timeout:?} in vain for calls of the web service"))
     }
 
     /// Waits until the calls fulfil a condition (true), or nothing has changed for the given time (false).
     pub async fn settles(
         &self,
-        patience: Duration,
+        timeout: Duration,
         mut condition: impl FnMut(&Ledger) -> bool,
     ) -> bool {
         let mut ledger = self.ledger.subscribe();
@@ -83,7 +83,7 @@ impl WebService {
             if condition(&ledger.borrow_and_update()) {
                 return true;
             }
-            let changed = tokio::time::timeout(patience, ledger.changed()).await;
+            let changed = tokio::time::timeout(timeout, ledger.changed()).await;
             if changed.is_err() {
                 return false;
             }

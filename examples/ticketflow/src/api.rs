@@ -165,7 +165,7 @@ impl Problem {
     }
 
     fn conflict() -> Self {
-        let error = "somebody else has changed the ticket: look at it again";
+        let error = "the ticket was changed meanwhile: read it again";
         Problem(StatusCode::CONFLICT, error.to_owned())
     }
 }

@@ -41,7 +41,7 @@ impl Settings {
     pub(crate) fn read(file: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(file)
             .with_context(|| format!("could not read {}", file.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{} is out of rule", file.display()))
+        serde_json::from_str(&text).with_context(|| format!("{} is not valid", file.display()))
     }
 }
 

@@ -228,7 +228,7 @@ impl Bench {
                 "items/s",
             );
             let few = self.items / if consumers == 1 { 25 } else { 5 };
-            let mut best = ("nobody", 0.0);
+            let mut best = ("none", 0.0);
             for name in ALL {
                 let rate = self.consumers(server, name, "single", few, consumers);
                 table.maybe(name, rate);

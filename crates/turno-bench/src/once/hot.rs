@@ -19,7 +19,7 @@ pub async fn run(server: &PostgresServer) -> Result<()> {
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
     let claim = turno.once("hot").begin().await?.fresh();
-    let claim = claim.expect("nobody has it");
+    let claim = claim.expect("the key is new");
     let renewal = claim.auto_extend();
     let before = transactions(&client).await?;
     let ready = std::sync::Arc::new(Barrier::new(CALLERS + 1));

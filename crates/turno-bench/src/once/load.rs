@@ -49,10 +49,10 @@ pub async fn load(port: u16, connections: usize, keys: Keys, time: Duration) -> 
 /// Sends one request per known key.
 pub async fn each(port: u16, many: usize) -> Result<()> {
     let mut tasks = Vec::new();
-    for lane in 0..64 {
+    for first in 0..64 {
         tasks.push(tokio::spawn(async move {
             let mut connection = Connection::open(port).await?;
-            for n in (lane..many).step_by(64) {
+            for n in (first..many).step_by(64) {
                 connection.ask(&known(n)).await?;
             }
             anyhow::Ok(())

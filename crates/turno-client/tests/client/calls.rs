@@ -381,7 +381,7 @@ async fn once() {
 }
 
 #[tokio::test]
-async fn for_people() {
+async fn operator_actions() {
     let server = Running::start().await;
     let client = server.client();
     assert_eq!(client.health().await.unwrap().status, "ok");
@@ -413,7 +413,7 @@ async fn for_people() {
 }
 
 #[tokio::test]
-async fn what_happens_is_told() {
+async fn changes_are_streamed() {
     let server = Running::start().await;
     let client = server.client();
     let mut stream = client.stream("events/").await.unwrap();

@@ -66,7 +66,7 @@ async fn what_has_no_identity_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_so() {
+async fn an_unreachable_server_is_reported() {
     let server = Running::start().await;
     let (proxy, client) = between(&server).await;
     proxy.cut().await;

@@ -43,10 +43,10 @@ async fn a_run_renews_its_lease() {
     );
 }
 
-/// Until a route has been asked several times: whoever waits has been told that it waits in vain, and has asked again.
+/// Waits until a route was called several times: a waiter whose long poll ended without a result has called again.
 async fn until_asked_again(server: &Running, route: &str) {
     let of = format!("turno_http_requests_total{{route=\"{route}\",method=\"POST\"");
-    turno_testkit::eventually_async(LONG, "somebody who asks again", async || {
+    turno_testkit::eventually_async(LONG, "a second call", async || {
         let metrics = server.metrics().await;
         let counts = metrics.lines().filter(|line| line.starts_with(&of));
         let counts = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u32>().ok());

@@ -28,8 +28,8 @@ async fn a_token_opens_as_much_as_it_may() {
     let operator = create(Role::Operate, "pay/").await;
     let reader = create(Role::Read, "").await;
 
-    let nobody = server.client().acquire(&ask("pay/1")).await.unwrap_err();
-    assert!(nobody.is_unauthorized(), "{nobody:?}");
+    let anonymous = server.client().acquire(&ask("pay/1")).await.unwrap_err();
+    assert!(anonymous.is_unauthorized(), "{anonymous:?}");
     let stranger = server.client().token("turno_none_none").unwrap();
     assert!(
         stranger

@@ -227,7 +227,7 @@ impl Work {
             },
         };
         let refused = written.is_err();
-        assert!(self.answer.send(written).is_ok(), "nobody waits");
+        assert!(self.answer.send(written).is_ok(), "the caller has gone");
         if refused {
             return End::RollBack;
         }

@@ -241,7 +241,7 @@ impl TestStore {
 
     /// Makes the history older by this duration.
     pub async fn age_history(&self, by: Duration) {
-        for table in ["turno.lock_history", "turno.deed"] {
+        for table in ["turno.lock_history", "turno.operator_action"] {
             let by = by.as_micros();
             self.run(&format!("update {table} set at = at - {{us:{by}}}"))
                 .await;

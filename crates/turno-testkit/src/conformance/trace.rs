@@ -13,7 +13,7 @@ const TABLES: [&str; 8] = [
     "turno.lock_history",
     "turno.lock_floor",
     "turno.once",
-    "turno.deed",
+    "turno.operator_action",
 ];
 
 /// State that any write would change. Two equal traces mean that nothing was written in between.

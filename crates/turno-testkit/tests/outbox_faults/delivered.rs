@@ -301,7 +301,7 @@ impl Emitter {
             500 => {
                 self.bad += 1;
                 let payload = serde_json::json!({"key": key, "number": number});
-                Event::new("NobodyListensEvent", &payload).ordering_key(key)
+                Event::new("UnroutableEvent", &payload).ordering_key(key)
             }
             _ => {
                 self.good.push((key.clone(), number));

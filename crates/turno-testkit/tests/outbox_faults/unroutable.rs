@@ -27,7 +27,7 @@ fn exactly_the_unroutable_ones_die(fixture: &Fixture) {
             let kind = if number % 2 == 0 {
                 "TicketCreatedEvent"
             } else {
-                "NobodyListensEvent"
+                "UnroutableEvent"
             };
             Event::new(kind, &serde_json::json!({"key": "", "number": number}))
         })
@@ -50,7 +50,7 @@ fn exactly_the_unroutable_ones_die(fixture: &Fixture) {
         .into_iter()
         .map(|event| event.kind.unwrap())
         .collect();
-    assert_eq!(dead, BTreeSet::from(["NobodyListensEvent".to_owned()]));
+    assert_eq!(dead, BTreeSet::from(["UnroutableEvent".to_owned()]));
     assert_eq!(fixture.stats().dead, HALF as u64);
     let half = usize::try_from(HALF).unwrap();
     eventually(LONG, "the others to be handled", || {

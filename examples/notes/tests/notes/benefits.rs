@@ -153,7 +153,7 @@ async fn without_locks_a_process_that_dies_leaves_no_trace() {
 
 /// *`SKIP LOCKED` prevents waiting for locked rows*: another session changes note 3 in a transaction that stays open.
 #[tokio::test]
-async fn nobody_waits_for_a_row_that_somebody_else_is_changing() {
+async fn no_caller_waits_for_a_row_that_another_changes() {
     let place = TestDatabase::adopted().await;
     let mut other = place.db.begin().await.unwrap();
     sqlx::raw_sql("update notes set title = 'Call Eva' where title = 'Note 3'")

@@ -30,5 +30,9 @@ fn the_demonstration_shows_duplicates_and_their_absence() {
     ] {
         assert!(shown.out.contains(line), "no {line:?} in:\n{}", shown.out);
     }
-    assert_eq!(start().code, Some(1), "somebody's table is not overwritten");
+    assert_eq!(
+        start().code,
+        Some(1),
+        "an existing table is not overwritten"
+    );
 }

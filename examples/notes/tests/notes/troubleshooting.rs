@@ -7,7 +7,7 @@ const LOCK: &str =
 
 /// "Stuck Processing": *aggressive cleanup* by an operator, with a timeout of 5 minutes.
 #[tokio::test]
-async fn a_cleanup_by_hand_can_be_aggressive() {
+async fn a_manual_cleanup_can_be_aggressive() {
     let place = TestDatabase::adopted().await;
     place.tell(LOCK).await;
     place.minutes_pass(6).await;

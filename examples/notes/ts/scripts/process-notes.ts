@@ -17,7 +17,7 @@ const { values, positionals } = parseArgs({
   },
 })
 const [trigger, userId = null, noteId] = positionals
-const who = values.who ?? trigger ?? 'nobody'
+const who = values.who ?? trigger ?? 'unknown'
 const limit = Number(values.limit)
 
 if (values['without-locks']) {

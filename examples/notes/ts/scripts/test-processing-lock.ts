@@ -127,7 +127,7 @@ test('getProcessingStats: abandoned locks are cleaned up first', async () => {
   assert.deepEqual(stats, { total: 3, pending: 1, processing: 0, completed: 1, failed: 1 })
 })
 
-test('processNote: once, and again only if forced; not a note of somebody else', async () => {
+test('processNote: once, and again only if forced; not a note of another user', async () => {
   const [userId, note] = await notes(1)
   const busy = { success: false, error: 'Note is currently being processed' }
   assert.deepEqual(await processingService.processNote(note!, userId, false), { success: true })

@@ -21,7 +21,7 @@ on_each_store! {
 async fn cinco_intentos_muerto_y_reencolado_por_una_persona(stage: Stage) {
     let worker = stage.start(&["worker", "--pausa-ms", "10"]);
     let api = stage.start(&["api"]);
-    api.create("nobody listens").await.unwrap();
+    api.create("no queue is bound").await.unwrap();
     for attempt in 1..=5 {
         worker.await_log(&format!("Intento {attempt}/5")).unwrap();
     }
@@ -42,7 +42,13 @@ async fn cinco_intentos_muerto_y_reencolado_por_una_persona(stage: Stage) {
         (dead.len(), dead[0].refused, dead[0].errors.len()),
         (1, 5, 5)
     );
-    assert!(dead[0].payload.as_ref().unwrap().contains("nobody listens"));
+    assert!(
+        dead[0]
+            .payload
+            .as_ref()
+            .unwrap()
+            .contains("no queue is bound")
+    );
 
     let _consumers = [stage.start(&["consumer"]), stage.start(&["consumer"])];
     let requeued = stage.turno.outbox().requeue(Some(&[dead[0].id])).await;

@@ -40,7 +40,7 @@ async fn escenario_4_idempotencia(stage: Stage) {
         .await_stats("it to be dispatched", |stats| stats.dispatched == 2)
         .await;
     tap.take().await.unwrap().unwrap();
-    publish_by_hand(&stage, tap.take().await.unwrap().unwrap()).await;
+    publish_again(&stage, tap.take().await.unwrap().unwrap()).await;
     await_sum(&consumers, "consumer_duplicates_total", 2).await;
     assert_eq!(stage.tally().await.handled, 1);
 }
@@ -59,7 +59,7 @@ async fn remember(stage: &Stage, event: uuid::Uuid) -> anyhow::Result<()> {
 }
 
 /// Publishes the same message again.
-async fn publish_by_hand(stage: &Stage, message: Delivery) {
+async fn publish_again(stage: &Stage, message: Delivery) {
     let settings = &stage.cast.settings.rabbitmq;
     let sink = RabbitMq::new(&settings.url()).unwrap();
     let id = message.properties.message_id().as_ref().unwrap().as_str();

@@ -32,7 +32,7 @@ async fn queries_utiles_postgres() {
         unreachable!("it is one");
     };
     let api = stage.start(&["api"]);
-    api.create("nobody listens").await.unwrap();
+    api.create("no queue is bound").await.unwrap();
     assert_eq!(count(pool, PENDING).await, 1);
 
     let _worker = stage.start(&["worker", "--pausa-ms", "10"]);

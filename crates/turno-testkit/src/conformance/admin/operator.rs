@@ -151,7 +151,8 @@ async fn what_is_done_to_events_is_in_the_history(bed: &TestStore) {
         assert_eq!(asked(&turno, named).await, [], "{prefix}");
     }
     // The control: with a name, the entry would be visible to callers with rights for that name.
-    bed.run("update turno.deed set resource = 'outbox'").await;
+    bed.run("update turno.operator_action set resource = 'outbox'")
+        .await;
     let begun = History {
         prefix: "outbox".into(),
         ..History::default()
@@ -206,13 +207,13 @@ async fn a_resolved_key_is_in_the_history(bed: &TestStore) {
 
 /// What cannot be recorded is not done.
 #[rule]
-async fn a_deed_without_its_record_is_undone(bed: &TestStore) {
+async fn an_operator_action_without_its_record_is_undone(bed: &TestStore) {
     let turno = bed.turno().await;
     failed(&turno, "mail", 2).await;
     once_kit::answer(&turno, "pago/77", "paid").await;
     once_kit::take(&turno, "pago/78").await.detach();
     bed.expire_once("pago/78").await;
-    bed.run("drop table turno.deed").await;
+    bed.run("drop table turno.operator_action").await;
     turno.inbox("mail").requeue(None).await.unwrap_err();
     turno.inbox("mail").discard(None).await.unwrap_err();
     turno.once("pago/77").forget().await.unwrap_err();
@@ -348,7 +349,7 @@ async fn the_history_begins_with_what_is_held(bed: &TestStore) {
 
 /// A stale release finds its lease after any number of operator actions on the same name.
 #[rule]
-async fn deeds_do_not_hide_a_lease(bed: &TestStore) {
+async fn operator_actions_do_not_hide_a_lease(bed: &TestStore) {
     let turno = bed.turno().await;
     let old = lock(&turno, "r", "a").await.detach();
     bed.expire("r").await;
@@ -366,7 +367,7 @@ async fn deeds_do_not_hide_a_lease(bed: &TestStore) {
 
 /// A sweep deletes old operator actions with the rest of the history.
 #[rule]
-async fn a_sweep_forgets_old_deeds(bed: &TestStore) {
+async fn a_sweep_deletes_old_operator_actions(bed: &TestStore) {
     let turno = bed.turno().await;
     for _ in 0..3 {
         once_kit::answer(&turno, "r", "done").await;

@@ -187,7 +187,7 @@ async fn crowd_with(turno: &Turno, requests: &[Uuid]) -> Vec<Vec<PushedItem>> {
 
 /// A key in an open transaction blocks only pushes of the same key.
 #[rule]
-async fn an_open_transaction_keeps_nobody_else_waiting(bed: &TestStore) {
+async fn an_open_transaction_delays_no_other_push(bed: &TestStore) {
     if bed.is_sqlite() {
         // SQLite has one writer, which blocks all others.
         return;

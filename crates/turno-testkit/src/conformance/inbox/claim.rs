@@ -11,7 +11,7 @@ use crate::conformance::{TestStore, rule};
 
 /// A claim gets at most its limit, and no other claim gets the same items.
 #[rule]
-async fn a_claimed_item_is_nobody_elses(bed: &TestStore) {
+async fn a_claimed_item_is_not_claimed_again(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let (mine, theirs) = (turno.inbox("q"), other.inbox("q"));
     let pushed = push(&mine, &["1", "2", "3", "4", "5"]).await;

@@ -126,7 +126,7 @@ async fn commits_in_any_order_are_found(bed: &TestStore) {
 
 /// A push that is rolled back blocks no other item.
 #[rule]
-async fn a_rolled_back_push_holds_nobody_up(bed: &TestStore) {
+async fn a_rolled_back_push_delays_no_claim(bed: &TestStore) {
     let inbox = bed.turno().await.inbox("q");
     for caller in bed.callers() {
         let tx = bed.open_push(*caller, &inbox, &[item("undone")]).await;

@@ -50,7 +50,7 @@ async fn some_of_each(inbox: &Inbox, each: usize) -> Vec<(ItemState, Vec<ItemId>
 
 /// Each item is in the list of its state, once, in order, for any page size.
 #[rule]
-async fn pages_of_items_lose_nobody(bed: &TestStore) {
+async fn pages_of_items_are_complete(bed: &TestStore) {
     let turno = bed.turno().await;
     let inbox = turno.inbox("q");
     push(&turno.inbox("another"), &["x"]).await;

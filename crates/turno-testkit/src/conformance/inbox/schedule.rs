@@ -64,7 +64,7 @@ async fn a_tick_is_pushed_once(bed: &TestStore) {
 
 /// The same tick twice is pushed by the first caller; an earlier tick is over.
 #[rule]
-async fn a_tick_belongs_to_whoever_came_first(bed: &TestStore) {
+async fn a_tick_belongs_to_the_first_caller(bed: &TestStore) {
     let turno = bed.turno().await;
     let name = "jobs";
     let state = turno.store().schedule_state(name).await.unwrap();

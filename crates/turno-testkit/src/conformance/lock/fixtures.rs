@@ -114,12 +114,12 @@ pub(in crate::conformance) async fn stand_in_line(turno: &Turno, resource: &str,
         order: WaitOrder::Fifo,
         attribution: Attribution::default(),
     };
-    let signed_in = async {
+    let registered = async {
         while turno.store().lock_wait(&ask).await.unwrap() == WaitOutcome::TryAgain {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(TIMEOUT, signed_in)
+    tokio::time::timeout(TIMEOUT, registered)
         .await
         .expect("a place in line");
 }

@@ -37,7 +37,7 @@ async fn leaves_no_trace(
                     .await
                     .unwrap(),
             )),
-            Ask::Together => {
+            Ask::Several => {
                 // The free ones precede the busy one, so that a partial grant would have to be undone.
                 let all = ["0-free", "1-new", resource];
                 assert!(turno.locks(all).acquire().await.unwrap().is_busy());
@@ -65,10 +65,10 @@ enum Ask {
     Exclusive,
     Shared,
     Permits(u32),
-    Together,
+    Several,
 }
 
-const ALL: [Ask; 4] = [Ask::Exclusive, Ask::Shared, Ask::Permits(3), Ask::Together];
+const ALL: [Ask; 4] = [Ask::Exclusive, Ask::Shared, Ask::Permits(3), Ask::Several];
 
 async fn two(bed: &TestStore) -> (Turno, Turno) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
@@ -151,7 +151,7 @@ async fn losing_to_full_permits_writes_nothing(bed: &TestStore) {
         bed,
         &other,
         "r",
-        [Ask::Exclusive, Ask::Permits(2), Ask::Together],
+        [Ask::Exclusive, Ask::Permits(2), Ask::Several],
     )
     .await;
 }

@@ -123,14 +123,14 @@ impl Waiter {
     async fn wait_for_a_wake_up(self) -> Granted {
         let store = self.turno.store();
         let watch = store.wakers().watch("r");
-        let sign_in = LockWait {
+        let registration = LockWait {
             resource: "r".into(),
             owner: self.owner.clone(),
             order: self.order,
             attribution: Attribution::default(),
         };
         loop {
-            while store.lock_wait(&sign_in).await.unwrap() == WaitOutcome::TryAgain {
+            while store.lock_wait(&registration).await.unwrap() == WaitOutcome::TryAgain {
                 tokio::task::yield_now().await;
             }
             let woken = watch.next();

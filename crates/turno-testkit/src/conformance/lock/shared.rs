@@ -275,7 +275,7 @@ async fn each_sharer_has_its_history(bed: &TestStore) {
 
 /// A reentrant shared acquire does not end the hold of another owner, not even an expired one.
 #[rule]
-async fn a_sharer_who_enters_again_ends_nobody(bed: &TestStore) {
+async fn a_sharer_that_enters_again_ends_no_other(bed: &TestStore) {
     let turno = bed.turno().await;
     let slow = mine(share(&turno, "slow").acquire().await.unwrap());
     let _quick = mine(share(&turno, "quick").acquire().await.unwrap());
@@ -284,7 +284,7 @@ async fn a_sharer_who_enters_again_ends_nobody(bed: &TestStore) {
     assert_eq!(events(&turno, "r").await, []);
     assert!(
         matches!(slow.renew().await.unwrap(), RenewOutcome::Renewed { .. }),
-        "nobody has taken its place"
+        "its permit is not taken"
     );
     assert_eq!(owners(&turno, "r").await, ["slow", "quick"]);
 }

@@ -59,7 +59,7 @@ async fn a_purged_resource_comes_back_higher(bed: &TestStore) {
         );
         back.release().await.unwrap();
         let other = mine(lock(format!("never/{shared}")).acquire().await.unwrap());
-        assert!(other.token() > ahead, "the floor is everybody's");
+        assert!(other.token() > ahead, "the floor is the same for all");
         other.release().await.unwrap();
         for resource in [format!("a/{shared}"), format!("never/{shared}")] {
             bed.age(&resource, secs(2 * 24 * 60 * 60)).await;

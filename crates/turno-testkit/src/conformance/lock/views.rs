@@ -182,7 +182,7 @@ async fn a_prefix_is_no_pattern(bed: &TestStore) {
 
 /// The pages together have each holder once, also if a resource has several.
 #[rule]
-async fn pages_lose_nobody(bed: &TestStore) {
+async fn pages_of_locks_are_complete(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut all = Vec::new();
     for n in 0..5 {

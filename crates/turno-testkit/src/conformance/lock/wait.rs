@@ -119,8 +119,8 @@ async fn retries_are_counted(bed: &TestStore) {
     let asked = Instant::now();
     busy(turno.lock("r").retry(retry).acquire().await.unwrap());
     assert!(asked.elapsed() >= Duration::from_millis(80));
-    let patient = Retry::new(1000, Duration::from_millis(5));
-    let trying = tokio::spawn(turno.lock("r").retry(patient).acquire());
+    let retry = Retry::new(1000, Duration::from_millis(5));
+    let trying = tokio::spawn(turno.lock("r").retry(retry).acquire());
     held.release().await.unwrap();
     mine(timeout(TIMEOUT, trying).await.unwrap().unwrap().unwrap()).detach();
     let settings = turno::Turno::builder()
@@ -183,7 +183,7 @@ async fn a_newcomer_does_not_overtake(bed: &TestStore) {
         assert_eq!(
             (free.holder, free.remaining),
             (None, Duration::ZERO),
-            "nobody has it"
+            "it is free"
         );
         busy(
             other
@@ -244,7 +244,7 @@ async fn a_dead_waiter_loses_its_place(bed: &TestStore) {
 
 /// Dead waiters block no other caller.
 #[rule]
-async fn a_line_of_the_dead_blocks_nobody(bed: &TestStore) {
+async fn waiters_that_ended_block_no_other(bed: &TestStore) {
     let turno = bed.turno().await;
     take(&turno, "r", "a").await.release().await.unwrap();
     stand_in_line(&turno, "r", "dead").await;

@@ -15,10 +15,10 @@ use crate::eventually_async;
 
 /// If a caller gives up while the store waits, the lock or the work may have been granted without a response: it is released.
 #[rule]
-async fn what_was_granted_unheard_is_given_back(bed: &TestStore) {
+async fn a_grant_without_a_receiver_is_given_back(bed: &TestStore) {
     let plain = bed.turno().await;
     let done = Arc::new(Semaphore::new(0));
-    let turno = bed.waiting(Waits::Unheard(done.clone())).await;
+    let turno = bed.waiting(Waits::Undelivered(done.clone())).await;
 
     let lock = turno.lock("r").wait(TIMEOUT);
     let asks = tokio::spawn(async move { lock.acquire().await.map(drop) });

@@ -71,7 +71,7 @@ async fn an_answer_is_replayed_as_it_was_given(bed: &TestStore) {
 
 /// An answer that is a value is replayed as that value, to all callers, any number of times.
 #[rule]
-async fn a_value_is_answered_to_everybody(bed: &TestStore) {
+async fn a_value_is_returned_to_all_callers(bed: &TestStore) {
     let (turno, other) = (bed.turno().await, bed.turno().await);
     let mut runs = 0;
     for turno in [&turno, &other, &turno] {

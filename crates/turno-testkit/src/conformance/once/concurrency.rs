@@ -43,7 +43,7 @@ async fn a_crowd_has_its_work_done_once(bed: &TestStore) {
 
 /// Callers that do not wait get the run in flight, and the work is not done twice.
 #[rule]
-async fn a_crowd_that_does_not_wait_is_told(bed: &TestStore) {
+async fn a_crowd_that_does_not_wait_gets_in_flight(bed: &TestStore) {
     let machines = [bed.turno().await, bed.turno().await, bed.turno().await];
     let runs = Arc::new(AtomicU32::new(0));
     let mut tasks = tokio::task::JoinSet::new();
@@ -77,7 +77,7 @@ async fn each_of_a_crowd_gets_its_own_answer(bed: &TestStore) {
         let turno = machines[n % 2].clone();
         tasks.spawn(async move {
             let once = turno.once(format!("k/{n}")).fingerprint(n.to_string());
-            let claim = once.begin().await.unwrap().fresh().expect("nobody has it");
+            let claim = once.begin().await.unwrap().fresh().expect("the key is new");
             assert_eq!(claim.key(), format!("k/{n}"));
             let Begin::InFlight(_) = once.begin().await.unwrap() else {
                 panic!("{n} is in flight");

@@ -27,7 +27,7 @@ pub(in crate::conformance) enum Waits {
     /// It waits for this long, and then runs the call.
     For(Duration),
     /// It runs the call, adds a permit here, and the response is lost.
-    Unheard(Arc<Semaphore>),
+    Undelivered(Arc<Semaphore>),
 }
 
 impl Waits {
@@ -39,7 +39,7 @@ impl Waits {
                 tokio::time::sleep(*long).await;
                 does.await.map(Some)
             }
-            Waits::Unheard(done) => {
+            Waits::Undelivered(done) => {
                 does.await?;
                 done.add_permits(1);
                 std::future::pending().await

@@ -161,14 +161,10 @@ impl TestStore {
             "select count(*) from turno.once where key = {} and waited_until is not null",
             quoted(key)
         );
-        crate::eventually_async(
-            TIMEOUT,
-            &format!("somebody to wait for {key}"),
-            async || {
-                let signed_in = self.is_sqlite() || self.number(&waiting).await > 0;
-                (by.store().wakers().any() && signed_in).then_some(())
-            },
-        )
+        crate::eventually_async(TIMEOUT, &format!("a waiter of {key}"), async || {
+            let registered = self.is_sqlite() || self.number(&waiting).await > 0;
+            (by.store().wakers().any() && registered).then_some(())
+        })
         .await;
     }
 }

@@ -17,7 +17,7 @@ async fn zombie(bed: &TestStore, key: &str) -> (Claim, Claim) {
 
 /// An answer after another run has begun is stale, changes nothing, and is counted.
 #[rule]
-async fn a_stale_answer_is_told_and_counted(bed: &TestStore) {
+async fn a_stale_answer_is_reported_and_counted(bed: &TestStore) {
     let turno = bed.turno().await;
     let (zombie, newest) = zombie(bed, "k").await;
     let before = status(&turno, "k").await;
@@ -71,7 +71,7 @@ async fn without_its_token_a_zombie_would_overwrite(bed: &TestStore) {
 
 /// An answer after the lease has expired counts, if no other run has begun.
 #[rule]
-async fn a_late_answer_counts_if_nobody_took_over(bed: &TestStore) {
+async fn a_late_answer_counts_without_a_takeover(bed: &TestStore) {
     let turno = bed.turno().await;
     let claim = take(&turno, "k").await;
     bed.expire_once("k").await;

@@ -281,7 +281,10 @@ async fn answers_beside_an_open_one_do_not_wait(bed: &TestStore) {
                 .await
                 .expect("it waits for a transaction");
         }
-        assert!(!said_twice.is_finished(), "{key}: nobody knows yet");
+        assert!(
+            !said_twice.is_finished(),
+            "{key}: the outcome is not known yet"
+        );
         tx.commit().await;
         let settled = said_twice.await.unwrap().unwrap();
         assert_eq!(settled, OnceSettled::Done);

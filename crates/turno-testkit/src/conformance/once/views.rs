@@ -127,7 +127,7 @@ async fn a_prefix_of_keys_is_no_pattern(bed: &TestStore) {
 
 /// The pages together have each key once.
 #[rule]
-async fn pages_of_keys_lose_nobody(bed: &TestStore) {
+async fn pages_of_keys_are_complete(bed: &TestStore) {
     let turno = bed.turno().await;
     let mut all = Vec::new();
     for n in 0..12 {

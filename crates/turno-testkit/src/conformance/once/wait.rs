@@ -84,9 +84,9 @@ async fn a_wait_ends_as_in_flight(bed: &TestStore) {
     let once = turno.once("k").worker("first").lease(LONG);
     fresh(once.begin().await.unwrap()).detach();
     let asked = Instant::now();
-    let patience = Duration::from_millis(150);
-    let run = in_flight(turno.once("k").wait(patience).begin().await.unwrap());
-    assert!(asked.elapsed() >= patience);
+    let wait = Duration::from_millis(150);
+    let run = in_flight(turno.once("k").wait(wait).begin().await.unwrap());
+    assert!(asked.elapsed() >= wait);
     assert_eq!(run.worker.as_deref(), Some("first"));
 }
 
@@ -239,7 +239,7 @@ async fn who_goes_away_is_not_missed(bed: &TestStore) {
 
 /// Waits until there are no waiters.
 async fn quiet(turno: &Turno) {
-    crate::eventually_async(TIMEOUT, "nobody to wait", async || {
+    crate::eventually_async(TIMEOUT, "the end of all waits", async || {
         (!turno.store().wakers().any()).then_some(())
     })
     .await;

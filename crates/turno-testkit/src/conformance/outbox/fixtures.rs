@@ -240,7 +240,7 @@ impl Sink for Scripted {
                 .iter()
                 .map(|event| {
                     if payloads.contains(&event.payload) {
-                        return PublishResult::Refused("nobody wants it".into());
+                        return PublishResult::Refused("no consumer accepts it".into());
                     }
                     state.got.push(event.clone());
                     PublishResult::Sent

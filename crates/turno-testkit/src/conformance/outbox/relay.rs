@@ -292,7 +292,7 @@ async fn a_refused_event_dies_alone(bed: &TestStore) {
             let dead = turno.outbox().find(id).await.unwrap().unwrap();
             assert_eq!((dead.state, dead.refused), (EventState::Dead, 3), "{mode}");
             assert_eq!(dead.errors.len(), 3);
-            assert_eq!(dead.errors[2].error, "nobody wants it");
+            assert_eq!(dead.errors[2].error, "no consumer accepts it");
         }
     }
 }
@@ -450,7 +450,7 @@ async fn one_relay_at_a_time(bed: &TestStore) {
 
 /// On shutdown, a relay finishes events in flight and gives the others back.
 #[rule]
-async fn a_relay_told_to_stop_gives_back(bed: &TestStore) {
+async fn a_relay_gives_back_when_it_stops(bed: &TestStore) {
     let turno = bed.turno().await;
     let events: Vec<_> = (0..100).map(event).collect();
     emit(&turno, &events).await;

@@ -11,7 +11,7 @@ create table turno.lock (
   holds       integer     not null,          -- 0: free
   acquired_at timestamptz not null,
   expires_at  timestamptz not null,
-  min_until   timestamptz,                   -- nobody may take it before this, even when released
+  min_until   timestamptz,                   -- no caller may take it before this, even when released
   max_until   timestamptz,                   -- no renewal reaches past this
   "user"      text,
   service     text,
@@ -20,8 +20,8 @@ create table turno.lock (
   pid         integer,
   hold_ids    uuid[]      not null default '{}', -- one for each hold: the request that took it
   requests    uuid[]      not null default '{}', -- the last releases that named no hold
-  waited_until timestamptz,                  -- somebody waits until then: a release must call
-  fifo_until  timestamptz                    -- somebody waits in line until then: look there first
+  waited_until timestamptz,                  -- a caller waits until then: a release must notify
+  fifo_until  timestamptz                    -- a caller waits in order until then: look there first
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
 -- One row a shared hold. lock.expires_at is then the latest of its holds, so that an exclusive

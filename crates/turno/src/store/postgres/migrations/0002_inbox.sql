@@ -3,7 +3,7 @@
 --
 -- A claim is one row for many items (inbox_batch), and a cursor for each queue and priority says how far
 -- claiming has got (inbox_cursor). So a claim does not look at what lies behind it, dead or alive, and
--- costs the same with a thousand items or with millions, and under a snapshot that somebody holds open.
+-- costs the same with a thousand items or with millions, and under a snapshot that a session holds open.
 
 create table turno.inbox_queue (
   id           integer     generated always as identity primary key,
@@ -11,8 +11,8 @@ create table turno.inbox_queue (
   idle_until   timestamptz                     -- an idle worker listens until then: a push must call
 ) with (fillfactor = 50);
 
--- What a queue's items have had, so that claims need not look for what never was. Added to by whoever pushes something
--- new, and never changed: nobody who pushes waits for another.
+-- What a queue's items have had, so that claims need not look for what never was. The first push of a kind adds a row,
+-- which never changes: pushes do not wait for each other.
 create table turno.inbox_kind (
   queue_id     integer     not null,
   lanes        integer     not null,           -- priorities, a bit for each
@@ -39,10 +39,10 @@ create table turno.inbox_item (
 ) with (autovacuum_vacuum_scale_factor = 0.05);
 
 create index inbox_item_due on turno.inbox_item (lane, run_at, id) where run_at is not null;
--- The queue and the group in one number, which is compared faster than text: whoever asks compares the group as well.
+-- The queue and the group in one number, which is compared faster than text; queries compare the group as well.
 create index inbox_item_group on turno.inbox_item (hashtextextended("group", lane / 4), id) where "group" is not null;
 
--- Numbers are given out one at a time, by whoever has a transaction id already: see inbox_late.
+-- Numbers are assigned one at a time, to sessions that have a transaction id already: see inbox_late.
 create sequence turno.inbox_item_id as bigint;
 
 -- One claim: what one worker took of one lane at one time, as far as it still holds it.
@@ -62,7 +62,7 @@ create table turno.inbox_batch (
 create index inbox_batch_queue on turno.inbox_batch (queue_id, n);
 
 -- How far claiming has got: one live row a queue, the one with the highest n. It is replaced, not updated,
--- so that reading it never walks along versions that somebody's old snapshot keeps alive.
+-- so that reading it never walks along versions that an old snapshot keeps alive.
 create table turno.inbox_cursor (
   queue_id     integer     not null,
   n            bigint      not null,
@@ -72,10 +72,10 @@ create table turno.inbox_cursor (
   mark_id      bigint[],                       -- becomes the floor when all transactions
   mark_n       bigint,
   mark_xid     xid8,                           -- up to this one have ended
-  late_at      timestamptz not null,           -- when somebody last looked behind the cursor
+  late_at      timestamptz not null,           -- time of the last look behind the cursor
   late_cost    interval    not null,           -- and how long that took
   due_from     timestamptz not null,           -- nothing is due before this
-  due_at       timestamptz not null,           -- when somebody last looked from the beginning
+  due_at       timestamptz not null,           -- time of the last look from the beginning
   expiry       timestamptz not null,           -- no claim ends before this
   primary key (queue_id, n)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -141,7 +141,7 @@ create table turno.inbox_request (
 create index inbox_request_at on turno.inbox_request using brin (at);
 
 -- Counters: the sum of a queue's row in inbox_total and its rows in inbox_tally, which are folded into it
--- now and then. So nobody who pushes waits for anybody else.
+-- now and then. So pushes do not wait for each other.
 create table turno.inbox_total (
   queue_id     integer     primary key,
   items        bigint      not null default 0, -- pending, scheduled and processing

@@ -3,7 +3,7 @@
 --
 -- The item's key is the event's id, its payload the event as outbox_emit.sql puts it together.
 
--- Names that begin with $ are Turno's own, and nobody can push to them.
+-- Names that begin with $ are Turno's own; pushes to them are rejected.
 with made as (
   insert into turno.inbox_queue (name)
   values ('$outbox')
@@ -31,7 +31,7 @@ create table turno.outbox_sent (
 
 create index outbox_sent_at on turno.outbox_sent using brin (at);
 
--- Whole events that were dispatched, where somebody wants to keep them.
+-- Whole events that were dispatched, if the relay is configured to keep them.
 create table turno.outbox_archive (
   id            uuid        not null,
   seq           bigint      not null,
@@ -102,7 +102,7 @@ create type turno.outbox_view as (
   errors       jsonb
 );
 
--- Whoever claims is told how often the item was abandoned, and may pass over the order of groups.
+-- A claim returns how often the item was abandoned, and may ignore the order of groups.
 alter type turno.inbox_taken add attribute abandoned integer;
 drop function if exists turno.inbox_claim_batch(text, text, integer, interval, uuid, boolean);
 drop function if exists turno.inbox_take(turno.inbox_cursor, integer, boolean, boolean, integer, uuid, text, timestamptz);

@@ -13,7 +13,7 @@ create table turno.once (
   began_at     timestamptz not null,
   until        timestamptz not null,           -- running: the lease's end; done: the answer's
   ttl          interval    not null,           -- how long the answer is kept
-  waited_until timestamptz,                    -- somebody waits for the answer, and is to be called
+  waited_until timestamptz,                    -- a caller waits for the answer, and must be notified
   scope        text,                           -- whose quota it counts against
   late         integer     not null default 0, -- how many stale answers came
   sweep_at     timestamptz not null,           -- not before this is it worth a look

@@ -14,6 +14,10 @@ alter table turno.inbox_batch rename to inbox_claim;
 alter index turno.inbox_batch_pkey rename to inbox_claim_pkey;
 alter index turno.inbox_batch_queue rename to inbox_claim_queue;
 
+alter table turno.deed rename to operator_action;
+alter index turno.deed_pkey rename to operator_action_pkey;
+alter index turno.deed_resource rename to operator_action_resource;
+
 -- Internal functions that have other names, or parameters with other names.
 drop function if exists turno.lock_call(turno.lock);
 drop function if exists turno.inbox_call(integer);

@@ -67,7 +67,7 @@ create or replace function turno.operator_action_record(
 ) returns void
 language sql
 as $$
-  insert into turno.deed (id, at, part, event, resource, count, actor, reason)
+  insert into turno.operator_action (id, at, part, event, resource, count, actor, reason)
   select
     nextval('turno.lock_history_id_seq'), clock_timestamp(), operator_action_record.part, operator_action_record.event,
     operator_action_record.resource, operator_action_record.many, operator_action_record.actor, operator_action_record.reason
@@ -75,7 +75,7 @@ as $$
 $$;
 
 -- Purpose: the history, newest first: how leases ended, and operator actions.
--- Index:   those of lock_history; deed_resource, or deed_pkey when no resource is named.
+-- Index:   those of lock_history; operator_action_resource, or operator_action_pkey when no resource is named.
 
 create or replace function turno.history(
   resource text    default null,
@@ -108,7 +108,7 @@ begin
          or history.part = 'lock'),
     named as (
       select d.*
-      from turno.deed d
+      from turno.operator_action d
       where d.resource = history.resource
         and d.id < last
         and (history.part is null or d.part = history.part)
@@ -116,20 +116,20 @@ begin
       limit page),
     begun as (
       select d.*
-      from turno.deed d
+      from turno.operator_action d
       where history.resource is null
         and d.id < last
         and starts_with(d.resource, history.prefix)
         and (history.part is null or d.part = history.part)
       order by d.id desc
       limit page),
-    deeds as (
+    operator_actions as (
       select
         d.id, d.at, d.part, d.event, d.resource::text, d.count, null::bigint, null::text, null::text, null::text, null::text,
         null::text, null::text, null::integer, null::timestamptz, null::timestamptz, d.actor, d.reason
       from (select * from named union all select * from begun) d)
     select *
-    from (select * from locks union all select * from deeds) e
+    from (select * from locks union all select * from operator_actions) e
     order by 1 desc
     limit page;
 end
@@ -252,7 +252,7 @@ comment on function turno.access_any is 'Whether an access token was ever made, 
 -- Purpose: tidiness, never correctness: closes holdings whose time is up, forgets resources long
 --          unused (raising the token floor first), dead waiters and old history. Bounded by "batch" a
 --          kind; call it again until it answers zeros.
--- Index:   inbox_done_at, inbox_key_done, inbox_failed_oldest, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, deed_pkey.
+-- Index:   inbox_done_at, inbox_key_done, inbox_failed_oldest, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, operator_action_pkey.
 
 -- The inbox's part: completions, keys and answered requests that are too old, and counters.
 create or replace function turno.inbox_sweep(keep_completed interval, batch integer) returns bigint
@@ -550,10 +550,10 @@ begin
       and h.at < clock_timestamp() - keep_history
     returning 1),
   undone as (
-    delete from turno.deed d
+    delete from turno.operator_action d
     where d.id in (
       select o.id
-      from turno.deed o
+      from turno.operator_action o
       order by o.id
       limit batch)
       and d.at < clock_timestamp() - keep_history

@@ -221,4 +221,4 @@ as $$
 $$;
 
 comment on function turno.adopted_calls is
-  'How the functions of an adopted table are called, verb by verb; nothing if it is not adopted. For client libraries.';
+  'Calls of the functions of an adopted table, one per verb; no row if the table is not adopted. For client libraries.';

@@ -413,7 +413,7 @@ begin
   where %5$s;
 end
 $body$,
-  'How many rows are waiting, locked, processed, and failed. Looks at every row.'
+  'Numbers of rows that are waiting, locked, processed, and failed. Reads every row.'
 )
 $file$;
 
@@ -488,6 +488,6 @@ begin
   where %5$s;
 end
 $body$,
-  'How many rows are not marked, and marked. Looks at every row.'
+  'Numbers of rows that are not marked, and marked. Reads every row.'
 )
 $file$;

@@ -382,7 +382,7 @@ end
 $$;
 
 comment on function turno.inbox_stats is
-  'How many items of one queue, or of all whose names begin with prefix, are pending, scheduled, processing, completed and failed; no row of a queue to which nothing was ever pushed.';
+  'Numbers of pending, scheduled, processing, completed and failed items of one queue, or of all whose names begin with prefix; no row for a queue to which nothing was ever pushed.';
 
 -- Purpose: one page of a queue's items in one state, for operators.
 -- Index:   inbox_item_pkey, inbox_failed_queue, inbox_done_at.

@@ -26,7 +26,7 @@ end
 $$;
 
 comment on function turno.outbox_stats is
-  'How many events are pending, scheduled, being published, dispatched, dead and blocked, and how many keys are parked.';
+  'Numbers of events that are pending, scheduled, being published, dispatched, dead and blocked, and of parked keys.';
 
 create or replace function turno.outbox_list(state text, after bigint default null, "limit" integer default 100)
 returns setof turno.outbox_view

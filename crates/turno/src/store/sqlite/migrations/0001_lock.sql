@@ -8,7 +8,7 @@ create table turno_lock (
   holds        integer not null,          -- 0: free
   acquired_at  integer not null,
   expires_at   integer not null,
-  min_until    integer,                   -- nobody may take it before this, even when released
+  min_until    integer,                   -- no caller may take it before this, even when released
   max_until    integer,                   -- no renewal reaches past this
   user         text,
   service      text,
@@ -17,7 +17,7 @@ create table turno_lock (
   pid          integer,
   hold_ids     text    not null default '', -- one for each hold: the request that took it, 36 characters each
   requests     text    not null default '', -- the last releases that named no hold
-  fifo_until   integer                    -- somebody waits in line until then: look there first
+  fifo_until   integer                    -- a caller waits in order until then: look there first
 ) without rowid, strict;
 
 create table turno_lock_hold (

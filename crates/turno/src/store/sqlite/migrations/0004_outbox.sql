@@ -14,7 +14,7 @@ create table turno_outbox_discarded (
 
 create index turno_outbox_discarded_at on turno_outbox_discarded (at);
 
--- Whole events that were dispatched, where somebody wants to keep them.
+-- Whole events that were dispatched, if the relay is configured to keep them.
 create table turno_outbox_archive (
   seq           integer primary key,
   id            text    not null,

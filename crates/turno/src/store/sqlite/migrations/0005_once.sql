@@ -8,7 +8,7 @@ create table turno_once (
   token        integer not null,           -- whose work counts; only grows
   attempt      integer not null,
   request      text    not null,           -- the begin that made it so
-  worker       text,                       -- who runs it, as people see it
+  worker       text,                       -- name of the worker that runs it
   began_at     integer not null,
   until        integer not null,           -- running: the lease's end; done: the answer's
   ttl          integer not null,           -- how long the answer is kept

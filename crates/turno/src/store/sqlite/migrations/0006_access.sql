@@ -3,7 +3,7 @@
 create table turno_access (
   id           text    primary key,        -- its public part
   hash         blob    not null,           -- SHA-256 of its secret part
-  name         text    not null,           -- what people call it
+  name         text    not null,           -- display name
   role         text    not null,           -- read, operate, admin
   prefix       text    not null,           -- the beginning of the names that it allows; empty: all
   created_at   integer not null,

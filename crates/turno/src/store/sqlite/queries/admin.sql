@@ -74,7 +74,7 @@ from (
   select
     id, at, part, event, resource, count, null, null, null, null, null, null, null, null,
     null, null, actor, reason
-  from turno_deed
+  from turno_operator_action
   where (:part is null or :part = part)
     and substr(resource, 1, length(:prefix)) = :prefix
     and id < :before
@@ -85,7 +85,7 @@ limit :limit
 
 -- name: history_list_resource
 -- Purpose: the history of one resource, queue or key, newest first. :part :resource :before :limit.
--- Index: turno_lock_history_resource, turno_deed_resource.
+-- Index: turno_lock_history_resource, turno_operator_action_resource.
 select *
 from (
   select
@@ -103,7 +103,7 @@ from (
   select
     id, at, part, event, resource, count, null, null, null, null, null, null, null, null,
     null, null, actor, reason
-  from turno_deed
+  from turno_operator_action
   where (:part is null or :part = part)
     and resource = :resource
     and id < :before
@@ -129,7 +129,7 @@ create table if not exists turno_migration (
 
 -- name: operator_action_insert
 -- Purpose: add an operator action to the history.
-insert into turno_deed (id, at, part, event, resource, count, actor, reason)
+insert into turno_operator_action (id, at, part, event, resource, count, actor, reason)
 values (:id, :now, :part, :event, :resource, :count, :actor, :reason)
 
 -- name: sweep_expired
@@ -273,10 +273,10 @@ where key in (
 
 -- name: sweep_operator_actions
 -- Purpose: delete old operator actions. :before :batch. Index: the primary key, which grows with time.
-delete from turno_deed
+delete from turno_operator_action
 where id in (
   select id
-  from turno_deed
+  from turno_operator_action
   order by id
   limit :batch)
   and at < :before

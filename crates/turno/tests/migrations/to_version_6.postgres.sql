@@ -1,0 +1,16 @@
+drop function turno.history, turno.operator_action_check, turno.operator_action_record, turno.inbox_revive, turno.inbox_requeue, turno.inbox_reset, turno.outbox_requeue, turno.outbox_discard, turno.once_forget;
+drop type turno.history_entry;
+drop table turno.deed;
+alter table turno.adopted drop column replaced, drop column restore;
+drop function turno.sweep_last, turno.sweep_note, turno.rights;
+drop table turno.sweep_last;
+drop table turno.inbox_listener;
+alter table turno.inbox_queue add column idle_until timestamptz;
+create function turno.inbox_requeue(queue text, ids bigint[] default null, "limit" integer default 10000) returns bigint language sql as 'select 0::bigint';
+create function turno.inbox_reset(queue text, older_than interval default '0', "limit" integer default 10000) returns bigint language sql as 'select 0::bigint';
+create function turno.outbox_requeue(ids uuid[] default null, "limit" integer default 10000) returns bigint language sql as 'select 0::bigint';
+create function turno.outbox_discard(ids uuid[], "by" text default current_user) returns bigint language sql as 'select 0::bigint';
+create function turno.once_forget(key text) returns boolean language sql as 'select false';
+delete from turno.migration where version > 6;
+alter table turno.migration drop column oldest_program;
+drop function turno.schema_oldest_program;

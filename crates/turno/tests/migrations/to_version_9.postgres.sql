@@ -1,0 +1,15 @@
+alter table turno.operator_action rename to deed;
+alter index turno.operator_action_pkey rename to deed_pkey;
+alter index turno.operator_action_resource rename to deed_resource;
+drop index turno.once_open;
+alter type turno.swept drop attribute failed;
+alter table turno.inbox_kind drop column bytes;
+drop table turno.setting;
+alter table turno.inbox_claim rename to inbox_batch;
+alter index turno.inbox_claim_pkey rename to inbox_batch_pkey;
+alter index turno.inbox_claim_queue rename to inbox_batch_queue;
+alter table turno.inbox_batch rename column queue_priority to lane;
+alter table turno.inbox_item rename column queue_priority to lane;
+alter table turno.inbox_failed rename column queue_priority to lane;
+alter table turno.inbox_kind rename column priority_mask to lanes;
+delete from turno.migration where version > 9;
