@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::memory;
-use crate::steps::{cargo_program, without_package};
+use crate::steps::{cargo_program, with_lints, without_package};
 
 /// Number of test programs that run at the same time. Each uses as many threads as there are cores.
 const AT_ONCE: usize = 2;
@@ -141,7 +141,7 @@ fn run_all(mut programs: Vec<Program>) -> Result<()> {
 /// Returns the test programs as listed by cargo, which builds missing ones.
 fn built(selection: &[&str]) -> Result<Vec<Program>> {
     let mut command = Command::new(cargo_program());
-    without_package(&mut command)
+    with_lints(without_package(&mut command))?
         .args(["test", "--no-run", "--message-format=json"])
         .args(selection)
         .stderr(Stdio::inherit());

@@ -28,25 +28,11 @@ pub fn all(postgres: &[u32]) -> Result<()> {
     format()?;
     step("words", words::check)?;
     step("dependencies", deny::check)?;
-    step("cargo clippy", || {
-        component("clippy", "clippy")?;
-        cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--",
-            "-D",
-            "warnings",
-        ])
-    })?;
-    step("build the tests", || {
-        cargo(&[&["test", "--no-run"], &TESTED[..]].concat())
-    })?;
+    step("lint and build the tests", build_tests)?;
     let versions = versions(postgres)?;
     step("cargo test", || programs::run(&TESTED, &versions))?;
     step("the examples in the documentation", || {
-        cargo(&[&["test", "--doc"], &TESTED[..]].concat())
+        linted(&[&["test", "--doc"], &TESTED[..]].concat())
     })?;
     step("the HTTP contract", contract::check)?;
     step("release packages", dist::check)?;
@@ -63,6 +49,10 @@ fn format() -> Result<()> {
         }
         Ok(())
     })
+}
+
+fn build_tests() -> Result<()> {
+    linted(&[&["test", "--no-run"], &TESTED[..]].concat())
 }
 
 /// Runs the conformance rules and the tests of SQL functions on other versions of PostgreSQL.
@@ -86,9 +76,7 @@ fn versions(majors: &[u32]) -> Result<Vec<programs::Version>> {
 pub fn quick() -> Result<()> {
     format()?;
     step("words", words::check)?;
-    step("build the tests", || {
-        cargo(&[&["test", "--no-run"], &TESTED[..]].concat())
-    })?;
+    step("lint and build the tests", build_tests)?;
     step("cargo test", || programs::run_quick(&TESTED))
 }
 
@@ -96,7 +84,7 @@ pub fn quick() -> Result<()> {
 pub fn filtered(arguments: &[String]) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     step("cargo test", || {
-        cargo(&[&["test"], &TESTED[..], &arguments].concat())
+        linted(&[&["test"], &TESTED[..], &arguments].concat())
     })
 }
 
@@ -104,7 +92,7 @@ pub fn filtered(arguments: &[String]) -> Result<()> {
 pub fn outside() -> Result<()> {
     step("build the servers", || {
         let programs = ["--bin", "turno", "--bin", "turno-servers"];
-        cargo(&[&["build"], &TESTED[..], &programs].concat())
+        linted(&[&["build"], &TESTED[..], &programs].concat())
     })?;
     step("the HTTP contract", contract::check)
 }
@@ -188,6 +176,27 @@ fn component(subcommand: &str, name: &str) -> Result<()> {
         "{name} is not installed: run `rustup component add {name}`"
     );
     Ok(())
+}
+
+/// Runs cargo with clippy as the compiler of the workspace: one build lints it and makes its programs. A separate
+/// `cargo clippy` would compile everything a second time.
+fn linted(arguments: &[&str]) -> Result<()> {
+    component("clippy", "clippy")?;
+    let mut command = Command::new(cargo_program());
+    run(with_lints(without_package(&mut command))?.args(arguments))
+}
+
+/// Sets the environment variables that `cargo clippy -- -D warnings` sets.
+pub(crate) fn with_lints(command: &mut Command) -> Result<&mut Command> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).args(["--print", "sysroot"]).output();
+    let output = output.context("could not start rustc")?;
+    let sysroot = String::from_utf8(output.stdout).context("the path of rustc is not UTF-8")?;
+    let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
+    command.env("RUSTC_WORKSPACE_WRAPPER", driver);
+    let separator = "__CLIPPY_HACKERY__";
+    command.env("CLIPPY_ARGS", ["-D", "warnings", ""].join(separator));
+    Ok(command)
 }
 
 pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {

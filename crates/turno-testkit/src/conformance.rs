@@ -11,6 +11,7 @@
 mod admin;
 mod caller;
 mod caller_writes;
+mod dialect;
 mod inbox;
 mod lock;
 mod once;

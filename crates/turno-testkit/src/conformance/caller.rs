@@ -53,15 +53,7 @@ impl OpenTx {
 impl TestStore {
     /// Returns the kinds of transactions for this store.
     pub fn callers(&self) -> &'static [Caller] {
-        if self.is_sqlite() {
-            &[Caller::Rusqlite, Caller::SqlxSqlite]
-        } else {
-            &[
-                Caller::TokioPostgres,
-                Caller::Deadpool,
-                Caller::SqlxPostgres,
-            ]
-        }
+        self.dialect().callers()
     }
 
     /// Opens a transaction of the caller and calls the guard in it.
@@ -77,11 +69,7 @@ impl TestStore {
     ) -> Result<OpenTx> {
         let (answer, answered) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        let place = if self.is_sqlite() {
-            self.file().display().to_string()
-        } else {
-            self.url().to_owned()
-        };
+        let place = self.caller_address();
         let work = Work {
             ask,
             resource: resource.to_owned(),
@@ -117,7 +105,7 @@ impl Work {
     async fn run(self, caller: Caller, place: &str) {
         match caller {
             Caller::TokioPostgres => {
-                let mut client = crate::conformance::test_store::connect(place).await;
+                let mut client = crate::conformance::dialect::connect(place).await;
                 let mut tx = client.transaction().await.unwrap();
                 tx.batch_execute("select 1").await.unwrap();
                 if self.inside(&mut tx).await {

@@ -76,11 +76,7 @@ impl TestStore {
     pub(super) async fn open_inbox(&self, caller: Caller, write: Write) -> Result<InboxTx> {
         let (answer, answered) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        let place = if self.is_sqlite() {
-            self.file().display().to_string()
-        } else {
-            self.url().to_owned()
-        };
+        let place = self.caller_address();
         let work = Work {
             write,
             answer,
@@ -134,7 +130,7 @@ impl Work {
     async fn run(self, caller: Caller, place: &str) {
         match caller {
             Caller::TokioPostgres => {
-                let mut client = crate::conformance::test_store::connect(place).await;
+                let mut client = crate::conformance::dialect::connect(place).await;
                 let mut tx = client.transaction().await.unwrap();
                 match self.inside(&mut tx).await {
                     End::Commit => tx.commit().await.unwrap(),

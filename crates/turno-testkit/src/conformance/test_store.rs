@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tempfile::TempDir;
 use turno::{Token, Turno};
 
+use super::dialect::{Dialect, Postgres, Sqlite, connect};
 use crate::server::{PgBouncer, PoolMode, PostgresServer};
 
 /// Creates an instance on a store, given its URL.
@@ -19,18 +19,9 @@ pub type Connect = fn(String) -> Pin<Box<dyn Future<Output = Turno> + Send>>;
 #[derive(Debug)]
 pub struct TestStore {
     url: String,
-    tables: Tables,
+    dialect: Box<dyn Dialect>,
     /// Default: connects directly to the store.
     connect: Connect,
-}
-
-/// Location of the store's tables.
-#[derive(Debug)]
-pub(super) enum Tables {
-    /// A file in a folder that is deleted with the test store.
-    Sqlite { folder: TempDir },
-    /// A database; the URL connects directly to the server.
-    Postgres { direct: String },
 }
 
 impl TestStore {
@@ -39,7 +30,7 @@ impl TestStore {
         let folder = tempfile::tempdir().unwrap();
         TestStore {
             url: format!("sqlite:{}", folder.path().join("turno.db").display()),
-            tables: Tables::Sqlite { folder },
+            dialect: Box::new(Sqlite(folder)),
             connect: straight,
         }
     }
@@ -57,7 +48,7 @@ impl TestStore {
     fn in_database(url: String) -> Self {
         TestStore {
             url: url.clone(),
-            tables: Tables::Postgres { direct: url },
+            dialect: Box::new(Postgres(url)),
             connect: straight,
         }
     }
@@ -78,13 +69,13 @@ impl TestStore {
         let database = direct.rsplit('/').next().unwrap();
         TestStore {
             url: pooler.url(database),
-            tables: Tables::Postgres { direct },
+            dialect: Box::new(Postgres(direct)),
             connect: straight,
         }
     }
 
     /// Makes instances reach the same store in another way: through a server.
-    #[must_use = "it is another bed"]
+    #[must_use = "it is another test store"]
     pub fn through(mut self, connect: Connect) -> Self {
         self.connect = connect;
         self
@@ -100,17 +91,14 @@ impl TestStore {
         (self.connect)(self.url.clone()).await
     }
 
-    /// Returns whether the store is an SQLite file.
+    /// Returns whether the store is an SQLite file: it has no roles, and one writer at a time, which blocks all others.
     pub fn is_sqlite(&self) -> bool {
-        matches!(self.tables, Tables::Sqlite { .. })
+        self.dialect.is_file()
     }
 
     /// Returns whether the URL connects directly to the store, and not to a pooler.
     pub fn is_direct(&self) -> bool {
-        match &self.tables {
-            Tables::Sqlite { .. } => true,
-            Tables::Postgres { direct } => *direct == self.url,
-        }
+        self.dialect.is_file() || self.dialect.direct_url() == self.url
     }
 
     /// Path of the SQLite file.
@@ -118,14 +106,19 @@ impl TestStore {
     /// # Panics
     /// Panics on another store.
     pub fn file(&self) -> PathBuf {
-        match &self.tables {
-            Tables::Sqlite { folder } => folder.path().join("turno.db"),
-            Tables::Postgres { .. } => panic!("this bed has no file"),
+        self.dialect.file()
+    }
+
+    /// Address of the store for a transaction of the caller: a path or a URL.
+    pub(super) fn caller_address(&self) -> String {
+        match self.is_sqlite() {
+            true => self.file().display().to_string(),
+            false => self.url.clone(),
         }
     }
 
-    pub(super) fn tables(&self) -> &Tables {
-        &self.tables
+    pub(super) fn dialect(&self) -> &dyn Dialect {
+        &*self.dialect
     }
 
     /// Opens an application's own connection to the SQLite file.
@@ -137,10 +130,7 @@ impl TestStore {
 
     /// Opens an application's own connection, directly to the PostgreSQL server.
     pub async fn postgres_connection(&self) -> tokio_postgres::Client {
-        match &self.tables {
-            Tables::Postgres { direct } => connect(direct).await,
-            Tables::Sqlite { .. } => panic!("this bed has no server"),
-        }
+        connect(self.dialect.direct_url()).await
     }
 
     /// Returns the URL of this test store's database on the PostgreSQL server, as another role: `app`, `operator`, or the
@@ -149,10 +139,8 @@ impl TestStore {
     /// # Panics
     /// Panics on another store.
     pub fn url_as(&self, role: &str) -> String {
-        match &self.tables {
-            Tables::Postgres { direct } => direct.replace("owner@", &format!("{role}@")),
-            Tables::Sqlite { .. } => panic!("this bed has no server"),
-        }
+        let direct = self.dialect.direct_url();
+        direct.replace("owner@", &format!("{role}@"))
     }
 
     /// Opens a connection directly to the PostgreSQL server, as another role; see [`TestStore::url_as`].
@@ -160,41 +148,14 @@ impl TestStore {
         connect(&self.url_as(role)).await
     }
 
-    /// Runs the same statement on either store. Tables are written `turno.lock` and so on; `{now}` is the store's clock,
-    /// `{us:N}` a duration of N microseconds.
+    /// Runs the same statement on either store; see [`Dialect::statement`].
     pub(super) async fn run(&self, sql: &str) {
-        match &self.tables {
-            Tables::Sqlite { .. } => {
-                let now = turno::clock::machine().as_microsecond();
-                let sql = lengths(sql, |us| us.to_string())
-                    .replace("turno.", "turno_")
-                    .replace("{now}", &now.to_string());
-                self.sqlite_connection().execute_batch(&sql).unwrap();
-            }
-            Tables::Postgres { direct } => {
-                let sql = lengths(sql, |us| format!("{us} * interval '1 microsecond'"))
-                    .replace("{now}", "clock_timestamp()");
-                connect(direct).await.batch_execute(&sql).await.unwrap();
-            }
-        }
+        self.dialect.run(sql).await;
     }
 
     /// Reads one number from the store.
     pub(super) async fn number(&self, sql: &str) -> i64 {
-        match &self.tables {
-            Tables::Sqlite { .. } => {
-                let sql = sql.replace("turno.", "turno_");
-                self.sqlite_connection()
-                    .query_row(&sql, [], |row| row.get(0))
-                    .unwrap()
-            }
-            Tables::Postgres { direct } => connect(direct)
-                .await
-                .query_one(sql, &[])
-                .await
-                .unwrap()
-                .get(0),
-        }
+        self.dialect.number(sql).await
     }
 
     /// Shifts the times of one resource until all of its holds have expired.
@@ -295,27 +256,6 @@ fn migrated(server: &PostgresServer) -> String {
     server.copy_database(template)
 }
 
-/// Opens a connection that lives as long as its client.
-pub(super) async fn connect(url: &str) -> tokio_postgres::Client {
-    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    client
-}
-
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
-}
-
-/// Replaces each `{us:N}`.
-fn lengths(sql: &str, written: impl Fn(u64) -> String) -> String {
-    let mut parts = sql.split("{us:");
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (us, rest) = part.split_once('}').unwrap();
-        out.push_str(&written(us.parse().unwrap()));
-        out.push_str(rest);
-    }
-    out
 }

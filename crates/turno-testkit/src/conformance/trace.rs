@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use crate::conformance::test_store::{Tables, TestStore};
+use crate::conformance::test_store::TestStore;
 
 /// Tables of a store.
-const TABLES: [&str; 8] = [
+pub(super) const TABLES: [&str; 8] = [
     "turno.migration",
     "turno.lock",
     "turno.lock_hold",
@@ -82,34 +82,12 @@ pub enum Backup {
 impl TestStore {
     /// Starts to watch for writes.
     pub async fn watch(&self) -> Watch {
-        match self.tables() {
-            Tables::Sqlite { .. } => Watch::Sqlite(self.sqlite_connection()),
-            Tables::Postgres { .. } => Watch::Postgres(self.postgres_connection().await),
-        }
+        self.dialect().watch().await
     }
 
     /// Makes a backup of the store.
     pub async fn backup(&self) -> Backup {
-        match self.tables() {
-            Tables::Sqlite { .. } => {
-                let db = self.sqlite_connection();
-                db.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
-                    .unwrap();
-                Backup::Sqlite(fs::read(self.file()).unwrap())
-            }
-            Tables::Postgres { .. } => {
-                let mut sql = String::from("create schema aside;");
-                for table in TABLES {
-                    sql.push_str(&format!("create table {} as table {table};", aside(table)));
-                }
-                self.postgres_connection()
-                    .await
-                    .batch_execute(&sql)
-                    .await
-                    .unwrap();
-                Backup::Postgres
-            }
-        }
+        self.dialect().backup().await
     }
 
     /// Restores a backup. All instances must have been closed.
@@ -143,6 +121,6 @@ impl TestStore {
     }
 }
 
-fn aside(table: &str) -> String {
+pub(super) fn aside(table: &str) -> String {
     table.replace("turno.", "aside.")
 }

@@ -182,19 +182,11 @@ impl TestStore {
     /// Shifts the times of all claims until they have expired.
     pub(in crate::conformance) async fn expire_claims(&self) {
         let by = "until - {now} + {us:1000000}";
-        if self.is_sqlite() {
-            self.run(&format!(
-                "update turno.inbox_claim set claimed_at = claimed_at - ({by}), until = until - ({by})"
-            ))
-            .await;
-        } else {
-            // The cursor stores a time before which no claim ends, so it has to be shifted, too.
-            self.run(&format!(
-                "update turno.inbox_claim set claimed_at = claimed_at - ({by}), until = until - ({by}); \
-                 update turno.inbox_cursor set expiry = {{now}} - {{us:1000000}}"
-            ))
-            .await;
-        }
+        self.run(&format!(
+            "update turno.inbox_claim set claimed_at = claimed_at - ({by}), until = until - ({by}); {}",
+            self.dialect().forget_expiry()
+        ))
+        .await;
     }
 
     /// Makes all claims older by this duration, without ending them sooner.
@@ -218,23 +210,13 @@ impl TestStore {
 
     /// Makes failures of items and deaths of events older by this duration.
     pub(in crate::conformance) async fn age_failures(&self, by: Duration) {
-        let by = by.as_micros();
-        let statement = if self.is_sqlite() {
-            format!("update turno.inbox_item set run_at = run_at - {{us:{by}}} where state = 4")
-        } else {
-            format!("update turno.inbox_failed set failed_at = failed_at - {{us:{by}}}")
-        };
+        let statement = self.dialect().age_failures(by.as_micros());
         self.run(&statement).await;
     }
 
     /// Number of stored items, in all states but completed.
     pub(in crate::conformance) async fn stored_items(&self) -> i64 {
-        let items = self.number("select count(*) from turno.inbox_item").await;
-        if self.is_sqlite() {
-            items
-        } else {
-            items + self.number("select count(*) from turno.inbox_failed").await
-        }
+        self.number(self.dialect().count_items()).await
     }
 }
 
