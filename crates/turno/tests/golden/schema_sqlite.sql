@@ -2,7 +2,7 @@ CREATE TABLE sqlite_sequence(name,seq);
 CREATE TABLE turno_access (
   id           text    primary key,        -- its public part
   hash         blob    not null,           -- SHA-256 of its secret part
-  name         text    not null,           -- what people call it
+  name         text    not null,           -- display name
   role         text    not null,           -- read, operate, admin
   prefix       text    not null,           -- the beginning of the names that it allows; empty: all
   created_at   integer not null,
@@ -21,17 +21,6 @@ CREATE TABLE turno_adopted (
   indexes      text    not null,           -- as JSON
   adopted_at   integer not null
 ) strict, without rowid;
-CREATE TABLE turno_deed (
-  id           integer primary key,        -- of the history's numbers
-  at           integer not null,
-  part         text    not null,           -- inbox, outbox, once
-  event        text    not null,           -- requeued, reset, discarded, forgotten
-  resource     text    not null,           -- the queue or the key; empty: the outbox has no name
-  count        integer not null,           -- of items, events or keys
-  actor        text,                       -- the person
-  reason       text
-) strict;
-CREATE INDEX turno_deed_resource on turno_deed (resource, id);
 CREATE TABLE turno_inbox_claim (
   id           integer primary key,
   token        blob    not null unique,    -- 16 bytes: the request's id
@@ -132,7 +121,7 @@ CREATE TABLE turno_lock (
   holds        integer not null,          -- 0: free
   acquired_at  integer not null,
   expires_at   integer not null,
-  min_until    integer,                   -- nobody may take it before this, even when released
+  min_until    integer,                   -- no caller may take it before this, even when released
   max_until    integer,                   -- no renewal reaches past this
   user         text,
   service      text,
@@ -141,7 +130,7 @@ CREATE TABLE turno_lock (
   pid          integer,
   hold_ids     text    not null default '', -- one for each hold: the request that took it, 36 characters each
   requests     text    not null default '', -- the last releases that named no hold
-  fifo_until   integer                    -- somebody waits in line until then: look there first
+  fifo_until   integer                    -- a caller waits in order until then: look there first
 ) without rowid, strict;
 CREATE TABLE turno_lock_floor (
   only_row     integer primary key check (only_row = 1),
@@ -209,7 +198,7 @@ CREATE TABLE turno_once (
   token        integer not null,           -- whose work counts; only grows
   attempt      integer not null,
   request      text    not null,           -- the begin that made it so
-  worker       text,                       -- who runs it, as people see it
+  worker       text,                       -- name of the worker that runs it
   began_at     integer not null,
   until        integer not null,           -- running: the lease's end; done: the answer's
   ttl          integer not null,           -- how long the answer is kept
@@ -221,6 +210,17 @@ CREATE TABLE turno_once (
 CREATE INDEX turno_once_open on turno_once (key) where state = 'running';
 CREATE INDEX turno_once_scope on turno_once (scope, sweep_at) where scope is not null;
 CREATE INDEX turno_once_sweep on turno_once (sweep_at);
+CREATE TABLE "turno_operator_action" (
+  id           integer primary key,        -- of the history's numbers
+  at           integer not null,
+  part         text    not null,           -- inbox, outbox, once
+  event        text    not null,           -- requeued, reset, discarded, forgotten
+  resource     text    not null,           -- the queue or the key; empty: the outbox has no name
+  count        integer not null,           -- of items, events or keys
+  actor        text,                       -- the person
+  reason       text
+) strict;
+CREATE INDEX turno_operator_action_resource on turno_operator_action (resource, id);
 CREATE TABLE turno_outbox_archive (
   seq           integer primary key,
   id            text    not null,
