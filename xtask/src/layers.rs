@@ -11,6 +11,7 @@ const LAYERS: &[&str] = &[
     "http",
     "readiness",
     "auth",
+    "overview",
     "metrics",
     "stream",
     "options",

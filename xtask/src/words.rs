@@ -166,13 +166,35 @@ fn code_of(line: &str) -> String {
         return String::new();
     }
     let code = code.split(" // ").next().unwrap_or(code);
-    code.split('"').step_by(2).collect::<Vec<_>>().join(" ")
+    let code = code.split('"').step_by(2).collect::<Vec<_>>().join(" ");
+    without_renamed(&code)
+}
+
+/// Returns a line without foreign names that it renames: in `use ratatui::text::Line as TextLine;`, only `TextLine` is a name of
+/// this project.
+fn without_renamed(code: &str) -> String {
+    let is_own = |path: &str| {
+        ["crate::", "self::", "super::", "turno"]
+            .iter()
+            .any(|own| path.starts_with(own))
+    };
+    match code.strip_prefix("use ") {
+        Some(path) if !is_own(path) => {
+            let mut parts: Vec<&str> = path.split(" as ").collect();
+            let last = parts.pop().unwrap_or_default();
+            let before = parts.iter().map(|part| part.trim_end_matches(is_name));
+            before.chain([last]).collect::<Vec<_>>().join(" ")
+        }
+        _ => code.to_owned(),
+    }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 fn names_in(code: &str) -> impl Iterator<Item = &str> {
-    let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    code.split(move |c| !is_name(c))
-        .filter(|name| !name.is_empty())
+    code.split(|c| !is_name(c)).filter(|name| !name.is_empty())
 }
 
 /// Splits a name into words: `OnceView` and `once_view` are `[once, view]`.
@@ -277,6 +299,20 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_foreign_name_may_be_renamed() {
+        let rejected = rejected();
+        let found = |code: &str| !rejected.find(code, true).is_empty();
+        assert!(!found("use ratatui::text::{Line as TextLine, Span};"));
+        // The control: without a new name, with a rejected one, and for names of this project.
+        assert!(found("use ratatui::text::{Line, Span};"));
+        assert!(found("use ratatui::text::{Text as Line, Span};"));
+        assert!(found("use ratatui::text::{Line as TextLine, Bed};"));
+        assert!(found("use crate::text::Line as TextLine;"));
+        assert!(found("use turno::text::Line as TextLine;"));
+        assert!(found("let x = y as Line;"));
     }
 
     #[test]

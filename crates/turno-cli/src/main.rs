@@ -8,7 +8,6 @@ mod config;
 mod context;
 mod duration;
 mod fail;
-mod gate;
 mod listen;
 mod logging;
 mod name;

@@ -132,11 +132,11 @@ impl Output {
     }
 
     /// Prints names and values, one pair per line. Absent values are left out.
-    pub(crate) fn pairs(self, pairs: &[(&str, Option<String>)]) -> anyhow::Result<()> {
+    pub(crate) fn pairs(self, pairs: &[(impl AsRef<str>, Option<String>)]) -> anyhow::Result<()> {
         let mut table = plain_table(&io::stdout());
         for (name, value) in pairs {
             if let Some(value) = value {
-                table.add_row([Cell::new(name).fg(Color::Cyan), Cell::new(value)]);
+                table.add_row([Cell::new(name.as_ref()).fg(Color::Cyan), Cell::new(value)]);
             }
         }
         self.print(table)

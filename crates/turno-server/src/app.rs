@@ -17,6 +17,7 @@ use crate::http::problem::Problem;
 use crate::http::rate_limit::RequestLimits;
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::overview::OverviewPoller;
 use crate::readiness::Readiness;
 use crate::stream::feed::Feeds;
 
@@ -42,9 +43,10 @@ impl fmt::Debug for App {
 impl App {
     pub(crate) fn new(turno: Turno, options: Options) -> Self {
         let closing = CancellationToken::new();
-        let metrics = Arc::new(Metrics::new(&turno));
+        let overview = Arc::new(OverviewPoller::new(turno.clone(), String::new()));
+        let metrics = Arc::new(Metrics::new(overview.clone()));
         let gatekeeper = Gatekeeper::new(turno.clone(), options.admission, options.hosts.clone());
-        let feeds = Feeds::new(turno.clone(), metrics.feeds.clone(), closing.clone());
+        let feeds = Feeds::new(overview, metrics.feeds.clone(), closing.clone());
         App {
             gatekeeper: Arc::new(gatekeeper),
             limits: RequestLimits::new(options.max_in_flight, options.rate),

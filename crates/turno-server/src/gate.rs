@@ -27,6 +27,7 @@
 mod admin;
 mod answering;
 mod clients;
+pub mod config;
 mod failure;
 mod headers;
 mod options;

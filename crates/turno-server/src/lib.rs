@@ -23,6 +23,7 @@ pub mod gate;
 mod http;
 mod metrics;
 mod options;
+mod overview;
 mod readiness;
 mod routes;
 mod server;

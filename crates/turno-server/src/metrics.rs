@@ -18,12 +18,11 @@ use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use turno::Turno;
 
 pub(crate) use self::counters::Inbox;
 use self::counters::{Locks, Once, Outbox, Sweeper};
 use self::http::{Http, InFlight};
-use self::store_gauges::StoreCollector;
+use crate::overview::OverviewPoller;
 
 /// Content type of [`Metrics::render`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -34,7 +33,7 @@ const PREFIX: &str = "turno";
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    store: StoreCollector,
+    overview: Arc<OverviewPoller>,
     http: Arc<Http>,
     pub(crate) locks: Locks,
     pub(crate) inbox: Inbox,
@@ -48,9 +47,9 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(turno: &Turno) -> Self {
+    pub(crate) fn new(overview: Arc<OverviewPoller>) -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
-        let kind = turno.store().name();
+        let kind = overview.turno.store().name();
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("store", kind)]);
         registry.register(
             "build",
@@ -73,7 +72,7 @@ impl Metrics {
             outbox: Outbox::new(&mut registry),
             once: Once::new(&mut registry),
             sweeper: Sweeper::new(&mut registry),
-            store: StoreCollector::new(turno.clone(), PREFIX),
+            overview,
             registry,
         }
     }
@@ -98,7 +97,7 @@ impl Metrics {
 
     /// Renders all metrics. Those of the store are left out if it is unavailable.
     pub(crate) async fn render(&self) -> Result<String, std::fmt::Error> {
-        let gauges = self.store.collect().await;
+        let gauges = store_gauges::collect(&self.overview, PREFIX).await;
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
         text.write_str(&gauges)?;

@@ -38,6 +38,7 @@
 //! - [`once`]: a request is answered once, however often it is repeated.
 //! - [`adopt`]: an inbox on a table that you already have.
 //! - [`schedule`]: periodic work.
+//! - [`overview`]: the state of a store, for dashboards and metrics.
 //! - [`access`]: who may ask a server.
 //! - [`store`]: the seam, for those who write a store.
 //! - [`tx`]: the transactions of yours that Turno can work in.
@@ -58,6 +59,7 @@ pub mod inbox;
 pub mod lock;
 pub mod once;
 pub mod outbox;
+pub mod overview;
 mod poll_pause;
 mod pool;
 #[cfg(feature = "http")]

@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use http::Method;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::once::Identities;
+use turno_server::gate::config::{Route, RoutesFile};
 use turno_server::gate::{Counts, Gate, HostHeader, Options, Upstream};
 
 use crate::answer_keys;
 use crate::context::Context;
 use crate::duration;
 use crate::fail::{self, Usage};
-use crate::gate::{self, RoutesFile};
-use crate::output::number;
+use crate::output::{Output, number};
 use crate::redact;
 use crate::signals::{ENDING, Signals, exit_code};
 
@@ -136,9 +137,9 @@ fn above_zero(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) async fn run(context: &Context, args: GateArgs) -> Result<ExitCode> {
-    let routes = gate::read(&args.routes)?;
+    let routes = read_routes(&args.routes)?;
     if args.check {
-        gate::explain(&routes, context.output)?;
+        explain(&routes, context.output)?;
         return Ok(ExitCode::SUCCESS);
     }
     let identities = identities(args.secret_file.as_deref())?;
@@ -150,8 +151,39 @@ pub(crate) async fn run(context: &Context, args: GateArgs) -> Result<ExitCode> {
             serve(context, turno, &args, &routes, identities).await
         })
         .await?;
-    tell(context, counts)?;
+    print_counts(context, counts)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads and parses a routes file.
+pub(crate) fn read_routes(path: &Path) -> Result<RoutesFile, Usage> {
+    let file = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let detail = format!("{file} cannot be read ({error}): give the routes file with --routes");
+        Usage::new("routes", detail)
+    })?;
+    RoutesFile::parse(&text).map_err(|error| Usage::new("routes", format!("{file}, {error}")))
+}
+
+/// Prints what each route does.
+fn explain(file: &RoutesFile, output: Output) -> Result<()> {
+    if output.is_json() {
+        let routes: Vec<_> = file.list().iter().map(Route::to_json).collect();
+        return output.json(&json!({ "routes": routes }));
+    }
+    for (number, route) in file.list().iter().enumerate() {
+        if number > 0 {
+            output.line("")?;
+        }
+        let methods: Vec<&str> = route.methods().iter().map(Method::as_str).collect();
+        output.line(&format!("{} {}", methods.join(", "), route.path()))?;
+        let properties = route.describe().into_iter();
+        let properties: Vec<_> = properties
+            .map(|(label, text)| (format!("  {label}"), text))
+            .collect();
+        output.pairs(&properties)?;
+    }
+    Ok(())
 }
 
 async fn serve(
@@ -262,7 +294,7 @@ fn stopped(signal: Signal, stop: &CancellationToken) {
 }
 
 /// Prints the counts.
-fn tell(context: &Context, counts: Counts) -> Result<()> {
+fn print_counts(context: &Context, counts: Counts) -> Result<()> {
     if context.output.is_json() {
         return context.output.json(&counts);
     }

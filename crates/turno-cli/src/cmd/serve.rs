@@ -96,7 +96,7 @@ fn announce(
             ),
         ),
         CurrentAdmission::All => (
-            "everybody",
+            "all",
             Some(
                 "--insecure: every caller that can reach this address has full access, without a token",
             ),

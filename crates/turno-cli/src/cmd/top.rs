@@ -1,14 +1,14 @@
 //! `turno top`: the dashboard on a terminal.
 //!
-//! One task polls the store or the server (`look`), and one thread reads keys (`keys`). Their input changes the view (`view`),
+//! One task polls the store or the server (`poller`), and one thread reads keys (`keys`). Their input changes the view (`view`),
 //! which is drawn (`draw`). Operator actions (`action`) run concurrently, so that the screen does not freeze.
 
 mod action;
 mod draw;
 mod keys;
 mod list;
-mod look;
 mod memory;
+mod poller;
 mod screen;
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,7 @@ use turno::Turno;
 
 use self::action::{Action, ActionOutcome};
 use self::keys::{Input, Keys};
-use self::look::{Looked, Poller};
+use self::poller::{PollResult, Poller};
 use self::screen::{Ink, Screen};
 use self::view::{Step, View};
 use crate::context::Context;
@@ -83,13 +83,13 @@ async fn watch(context: &Context, turno: &Turno, args: TopArgs) -> Result<ExitCo
     let mut view = View::new(name(context));
     let (focus, focused) = watch::channel(view.focus());
     // If the first poll fails, the command fails.
-    view.see(poller.look(&focused.borrow().clone()).await?);
+    view.update(poller.poll(&focused.borrow().clone()).await?);
     let user = user(context, args.user);
 
-    let (looks, mut looked) = mpsc::channel::<Looked>(QUEUED);
+    let (results, mut polled) = mpsc::channel::<PollResult>(QUEUED);
     let (outcomes, mut done) = mpsc::channel::<turno::Result<ActionOutcome>>(QUEUED);
     let mut tasks = JoinSet::new();
-    tasks.spawn(poller.watch(focused, looks));
+    tasks.spawn(poller.watch(focused, results));
 
     let ink = match context.output.color() {
         true => Ink::Colour,
@@ -114,12 +114,12 @@ async fn watch(context: &Context, turno: &Turno, args: TopArgs) -> Result<ExitCo
                     }
                 },
             },
-            Some(seen) = looked.recv() => match seen {
-                Ok(snapshot) => view.see(snapshot),
-                Err(why) => view.miss(why),
+            Some(result) = polled.recv() => match result {
+                Ok(snapshot) => view.update(snapshot),
+                Err(error) => view.poll_failed(error),
             },
             Some(outcome) = done.recv() => {
-                view.tell(outcome);
+                view.show_outcome(outcome);
                 // Poll at once, so that the change is visible.
                 focus.send_modify(|_| {});
             }

@@ -1,5 +1,6 @@
 //! Probe: asks the service for the outcome of a request whose earlier run is unknown.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
 use turno::once::Probe;
 use turno::once::http::{
     DEFAULT_HEADERS, KeyFrom, MAX_ANSWER_BYTES, ProbeRequest, Prober, StoredResponse,
@@ -32,8 +34,23 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 /// A path in which `{key}` is a placeholder for the request's key: `/pagos/by-key/{key}`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct ProbePath(String);
+
+impl fmt::Display for ProbePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for ProbePath {
+    type Error = String;
+
+    fn try_from(path: String) -> Result<Self, String> {
+        path.parse()
+    }
+}
 
 impl ProbePath {
     fn with(&self, key: &str) -> Option<PathAndQuery> {

@@ -1,25 +1,18 @@
-//! Gauges of the store: read on a scrape, with a timeout, and cached for a moment.
+//! Gauges of the store, rendered from its overview on a scrape.
 
-use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use tokio::sync::Mutex;
 use turno::inbox::QueueStats;
-use turno::lock::LockList;
-use turno::outbox::OutboxStats;
-use turno::{MAX_PAGE, Turno};
+use turno::overview::{Overview, POLL_TIMEOUT};
 
-/// How long a result is cached, so that several scrapers share it.
-const CACHE_TTL: Duration = Duration::from_secs(2);
-/// Timeout of the store.
-const STORE_TIMEOUT: Duration = Duration::from_secs(2);
+use crate::overview::{OverviewPoller, TIMED_OUT};
+
 /// Maximum number of queues with their own samples.
 const MAX_QUEUES: usize = 200;
 
@@ -30,91 +23,25 @@ type Float = Gauge<f64, AtomicU64>;
 type OfQueue = [(&'static str, String); 1];
 type OfState = [(&'static str, &'static str); 1];
 
-/// Reads the gauges of the store.
-pub(crate) struct StoreCollector {
-    turno: Turno,
-    /// Prefix of all metric names.
-    prefix: &'static str,
-    /// The cached text. Locked while the store is read: concurrent scrapes wait for the result.
-    last: Mutex<Option<(Instant, Arc<str>)>>,
-}
-
-impl fmt::Debug for StoreCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreCollector").finish_non_exhaustive()
+/// Polls the store and returns its gauges as text.
+pub(super) async fn collect(overview: &OverviewPoller, prefix: &str) -> String {
+    let polled = tokio::time::timeout(POLL_TIMEOUT, overview.poll()).await;
+    let polled = polled.unwrap_or_else(|_| Err(TIMED_OUT.to_owned()));
+    if let Err(error) = &polled {
+        tracing::warn!(%error, "could not poll the store for /metrics");
     }
-}
-
-impl StoreCollector {
-    pub(crate) fn new(turno: Turno, prefix: &'static str) -> Self {
-        StoreCollector {
-            turno,
-            prefix,
-            last: Mutex::default(),
-        }
-    }
-
-    /// Returns the gauges as text.
-    pub(crate) async fn collect(&self) -> Arc<str> {
-        let mut last = self.last.lock().await;
-        if let Some((at, text)) = &*last
-            && at.elapsed() < CACHE_TTL
-        {
-            return text.clone();
-        }
-        let snapshot = match tokio::time::timeout(STORE_TIMEOUT, Snapshot::read(&self.turno)).await
-        {
-            Ok(Ok(snapshot)) => Some(snapshot),
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "could not read the store for /metrics");
-                None
-            }
-            Err(_) => {
-                tracing::warn!("could not read the store for /metrics in time");
-                None
-            }
-        };
-        let text: Arc<str> = render(self.prefix, snapshot.as_ref()).into();
-        *last = Some((Instant::now(), text.clone()));
-        text
-    }
-}
-
-/// State of the store.
-struct Snapshot {
-    queues: Vec<QueueStats>,
-    outbox: OutboxStats,
-    held: usize,
-    waiters: u64,
-}
-
-impl Snapshot {
-    async fn read(turno: &Turno) -> turno::Result<Self> {
-        let queues = turno.inbox_stats("").await?;
-        let outbox = turno.outbox().stats().await?;
-        let list = LockList {
-            limit: MAX_PAGE,
-            ..LockList::default()
-        };
-        let locks = turno.lock_list(list).await?;
-        Ok(Snapshot {
-            queues,
-            outbox,
-            held: locks.len(),
-            waiters: locks.iter().map(|lock| lock.waiters).sum(),
-        })
-    }
+    render(prefix, polled.ok().as_ref())
 }
 
 /// Renders the gauges. Unknown values are left out, because a zero would be false.
-fn render(prefix: &str, snapshot: Option<&Snapshot>) -> String {
+fn render(prefix: &str, overview: Option<&Overview>) -> String {
     let mut registry = Registry::with_prefix(prefix);
     let up = Gauge::<i64>::default();
-    up.set(snapshot.is_some().into());
+    up.set(overview.is_some().into());
     registry.register("store_up", "1 if the store is available, else 0", up);
-    inbox(&mut registry, snapshot);
-    outbox(&mut registry, snapshot);
-    locks(&mut registry, snapshot);
+    inbox(&mut registry, overview);
+    outbox(&mut registry, overview);
+    locks(&mut registry, overview);
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = encode_registry(&mut text, &registry);
@@ -137,13 +64,13 @@ fn seconds(registry: &mut Registry, name: &str, help: &str, value: Option<Durati
     registry.register_with_unit(name, help, Unit::Seconds, gauge);
 }
 
-fn inbox(registry: &mut Registry, snapshot: Option<&Snapshot>) {
+fn inbox(registry: &mut Registry, overview: Option<&Overview>) {
     let items = Family::<OfState, Gauge>::default();
     let of_queue = Family::<[(&'static str, String); 2], Gauge>::default();
     let completed = Family::<OfQueue, Counter>::default();
     let oldest = Family::<OfQueue, Float>::default();
-    let queues = snapshot.map_or(&[][..], |snapshot| &snapshot.queues);
-    if snapshot.is_some() {
+    let queues = overview.map_or(&[][..], |overview| &overview.queues);
+    if overview.is_some() {
         // Without queues the counts are zero.
         for state in STATES {
             items.get_or_create(&[("state", state)]).set(0);
@@ -168,7 +95,7 @@ fn inbox(registry: &mut Registry, snapshot: Option<&Snapshot>) {
     registry.register("inbox_items", help, items);
     let help = "How long the oldest pending item of all queues has been due";
     let age = queues.iter().filter_map(|queue| queue.oldest_pending).max();
-    let age = snapshot.map(|_| age.unwrap_or_default());
+    let age = overview.map(|_| age.unwrap_or_default());
     seconds(registry, "inbox_oldest_pending", help, age);
     let help = "Items of a queue, by state; of the first 200 queues, in order of their names";
     registry.register("inbox_queue_items", help, of_queue);
@@ -182,7 +109,7 @@ fn inbox(registry: &mut Registry, snapshot: Option<&Snapshot>) {
         registry,
         "inbox_queues_left_out",
         help,
-        snapshot.map(|_| left_out),
+        overview.map(|_| left_out),
     );
 }
 
@@ -196,8 +123,8 @@ fn states(queue: &QueueStats) -> [(&'static str, u64); 4] {
     ]
 }
 
-fn outbox(registry: &mut Registry, snapshot: Option<&Snapshot>) {
-    let stats = snapshot.map(|snapshot| &snapshot.outbox);
+fn outbox(registry: &mut Registry, overview: Option<&Overview>) {
+    let stats = overview.and_then(|overview| overview.outbox.as_ref());
     let events = Family::<OfState, Gauge>::default();
     if let Some(stats) = stats {
         for (state, count) in [
@@ -223,17 +150,14 @@ fn outbox(registry: &mut Registry, snapshot: Option<&Snapshot>) {
     seconds(registry, "outbox_oldest_pending", help, lag);
 }
 
-fn locks(registry: &mut Registry, snapshot: Option<&Snapshot>) {
+fn locks(registry: &mut Registry, overview: Option<&Overview>) {
+    let locks = overview.map(|overview| &overview.locks);
     let help = "Held locks; at most 1000 are counted";
-    let held = snapshot.map(|snapshot| snapshot.held as u64);
+    let held = locks.map(|locks| locks.len() as u64);
     gauge(registry, "locks_held", help, held);
     let help = "Waiters of the locks that are counted as held";
-    gauge(
-        registry,
-        "lock_waiters",
-        help,
-        snapshot.map(|snapshot| snapshot.waiters),
-    );
+    let waiters = locks.map(|locks| locks.iter().map(|lock| lock.waiters).sum());
+    gauge(registry, "lock_waiters", help, waiters);
 }
 
 fn as_i64(count: u64) -> i64 {

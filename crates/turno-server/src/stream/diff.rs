@@ -42,16 +42,20 @@ struct WithAge<T> {
 impl SentState {
     /// Creates the state from the first poll.
     pub(crate) fn new(polled: Snapshot) -> Self {
-        let locks = polled.locks.unwrap_or_default();
-        let queues = polled.queues.unwrap_or_default();
-        let once = polled.once.unwrap_or_default();
+        let Snapshot {
+            locks,
+            queues,
+            outbox,
+            once,
+            ..
+        } = polled;
         SentState {
             held: locks.held,
             more_locks: locks.more,
             locks: by_lock(locks.locks),
             more_queues: queues.more,
             queues: by_name(queues.queues),
-            outbox: polled.outbox.map(WithAge::now),
+            outbox: outbox.map(WithAge::now),
             more_once: once.more,
             once: by_key(once.keys),
         }
@@ -79,21 +83,15 @@ impl SentState {
 
     /// Applies a poll to the state, and writes the differences.
     pub(crate) fn change(&mut self, polled: Snapshot, writer: &mut EventWriter<'_>) {
-        if let Some(locks) = polled.locks {
-            self.locks(locks, writer);
-        }
-        if let Some(queues) = polled.queues {
-            self.queues(queues, writer);
-        }
+        self.locks(polled.locks, writer);
+        self.queues(polled.queues, writer);
         if let Some(stats) = polled.outbox
             && !self.outbox.as_ref().is_some_and(|old| old.is_like(&stats))
         {
             writer.event("outbox", &stats);
             self.outbox = Some(WithAge::now(stats));
         }
-        if let Some(once) = polled.once {
-            self.once(once, writer);
-        }
+        self.once(polled.once, writer);
         if !polled.history.history.is_empty() || polled.history.more {
             writer.event("history", &polled.history);
         }

@@ -15,14 +15,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use turno::Turno;
+use turno::overview::POLL_TIMEOUT;
 use turno::problem::ProblemCode;
 use turno_api::stream::StoreState;
 
 use super::diff::SentState;
 use super::frame::{EventWriter, frame};
-use super::poller::{POLL_TIMEOUT, Poller, Snapshot};
+use super::poller::{Poller, Snapshot};
 use crate::http::problem::Problem;
+use crate::overview::{OverviewPoller, TIMED_OUT};
 
 /// Poll interval of a feed.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -35,7 +36,8 @@ const MAX_FEEDS: usize = 32;
 
 /// All feeds of a server.
 pub(crate) struct Feeds {
-    turno: Turno,
+    /// Overview of all names. Feeds with a prefix have their own.
+    overview: Arc<OverviewPoller>,
     /// Number of feeds, for the metrics.
     gauge: Gauge,
     closing: CancellationToken,
@@ -62,9 +64,13 @@ pub(crate) struct Subscription {
 }
 
 impl Feeds {
-    pub(crate) fn new(turno: Turno, gauge: Gauge, closing: CancellationToken) -> Self {
+    pub(crate) fn new(
+        overview: Arc<OverviewPoller>,
+        gauge: Gauge,
+        closing: CancellationToken,
+    ) -> Self {
         Feeds {
-            turno,
+            overview,
             gauge,
             closing,
             permits: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
@@ -100,7 +106,7 @@ impl Feeds {
 
     /// Polls the store and sends changes, as long as the feed has subscribers.
     async fn watch(self: Arc<Self>, prefix: String, feed: Arc<Feed>) {
-        let mut poller = Poller::new(self.turno.clone(), prefix.clone());
+        let mut poller = Poller::new(self.overview(&prefix));
         let mut ticks = tokio::time::interval(POLL_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let work = async {
@@ -111,8 +117,8 @@ impl Feeds {
                 }
                 match tokio::time::timeout(POLL_TIMEOUT, poller.poll()).await {
                     Ok(Ok(snapshot)) => feed.send_changes(snapshot),
-                    Ok(Err(error)) => feed.fail(&error.to_string()),
-                    Err(_) => feed.fail("the poll timed out"),
+                    Ok(Err(error)) => feed.fail(&error),
+                    Err(_) => feed.fail(TIMED_OUT),
                 }
             }
         };
@@ -120,6 +126,14 @@ impl Feeds {
             () = work => {}
             () = self.closing.cancelled() => {}
         }
+    }
+
+    fn overview(&self, prefix: &str) -> Arc<OverviewPoller> {
+        if prefix.is_empty() {
+            return self.overview.clone();
+        }
+        let turno = self.overview.turno.clone();
+        Arc::new(OverviewPoller::new(turno, prefix.to_owned()))
     }
 
     /// Ends a feed without subscribers. Subscribing takes the same lock, so no subscriber joins a feed that has ended.

@@ -1,159 +1,97 @@
-//! Polls the store, within limits.
+//! Polls the store for a feed, within limits.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use serde::Serialize;
 use turno::history::{History, HistoryEntry};
 use turno::inbox::QueueStats;
-use turno::lock::LockList;
-use turno::once::{OnceList, OnceState, OnceView};
+use turno::lock::LockHolder;
+use turno::once::{OnceState, OnceView};
 use turno::outbox::OutboxStats;
+use turno::overview::MAX_OPEN_KEYS;
 use turno::{MAX_PAGE, Turno};
 use turno_api::stream::{self, HistoryNews, KnownQueues, OpenKeys};
 
-/// Timeout of a poll.
-pub(crate) const POLL_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::overview::{OverviewPoller, Throttle};
+
 /// Maximum number of entries per list.
 const MAX_ENTRIES: usize = 500;
-/// Maximum number of once keys per state.
-const MAX_KEYS: u32 = 100;
 /// Maximum size of a list in bytes, as JSON: clients read no event of more than one megabyte.
 const MAX_LIST_BYTES: usize = 256 * 1024;
 /// Page size of the history, and maximum number of pages per poll.
 const PAGE: u32 = 100;
 const PAGES: usize = 10;
-/// Pause after polling a part, as a multiple of the poll's duration. A slow part is polled seldom, and all feeds together
-/// cannot keep the store busy.
-const PAUSE_FACTOR: u32 = 10;
 
-/// Result of one poll. `None` for a part that is in its pause.
+/// Result of one poll.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
-    pub(crate) locks: Option<stream::LockList>,
-    pub(crate) queues: Option<KnownQueues>,
+    pub(crate) locks: stream::LockList,
+    pub(crate) queues: KnownQueues,
+    /// `None` with a prefix.
     pub(crate) outbox: Option<OutboxStats>,
-    pub(crate) once: Option<OpenKeys>,
+    pub(crate) once: OpenKeys,
     pub(crate) history: HistoryNews,
 }
 
 /// Polls the store for one prefix.
 pub(crate) struct Poller {
-    turno: Turno,
-    prefix: String,
-    locks: Throttle,
-    queues: Throttle,
-    outbox: Throttle,
-    once: Throttle,
+    overview: Arc<OverviewPoller>,
     history: Throttle,
     history_cursor: HistoryCursor,
 }
 
 impl Poller {
-    pub(crate) fn new(turno: Turno, prefix: String) -> Self {
+    pub(crate) fn new(overview: Arc<OverviewPoller>) -> Self {
         Poller {
-            turno,
-            prefix,
-            locks: Throttle::default(),
-            queues: Throttle::default(),
-            outbox: Throttle::default(),
-            once: Throttle::default(),
+            overview,
             history: Throttle::default(),
             history_cursor: HistoryCursor::default(),
         }
     }
 
-    /// Polls the parts whose pause is over. The first poll reads all parts.
-    pub(crate) async fn poll(&mut self) -> turno::Result<Snapshot> {
-        let Poller { turno, prefix, .. } = self;
-        let locks = self.locks.run(locks(turno, prefix)).await?;
-        let queues = self.queues.run(queues(turno, prefix)).await?;
-        let outbox = if prefix.is_empty() {
-            self.outbox.run(turno.outbox().stats()).await?
-        } else {
-            // Events have no names, so only callers without a prefix may see them.
-            None
-        };
-        let once = self.once.run(once(turno, prefix)).await?;
-        let history = self
-            .history
-            .run(self.history_cursor.poll(turno, prefix))
-            .await?;
+    /// Polls the parts whose pause is over.
+    pub(crate) async fn poll(&mut self) -> Result<Snapshot, String> {
+        let overview = self.overview.poll().await?;
+        let OverviewPoller { turno, prefix, .. } = &*self.overview;
+        let history = self.history.run(self.history_cursor.poll(turno, prefix));
+        let history = history.await.transpose();
         Ok(Snapshot {
-            locks,
-            queues,
-            outbox,
-            once,
-            history: history.unwrap_or_default(),
+            locks: locks(overview.locks),
+            queues: queues(overview.queues),
+            outbox: overview.outbox,
+            once: once(overview.once),
+            history: history.map_err(|e| e.to_string())?.unwrap_or_default(),
         })
     }
 }
 
-/// Time at which a part may be polled again.
-#[derive(Default)]
-struct Throttle {
-    not_before: Option<Instant>,
-}
-
-impl Throttle {
-    async fn run<T>(
-        &mut self,
-        poll: impl Future<Output = turno::Result<T>>,
-    ) -> turno::Result<Option<T>> {
-        let began = Instant::now();
-        if self.not_before.is_some_and(|time| began < time) {
-            return Ok(None);
-        }
-        // For a poll that is dropped at its timeout. Without this, it would be repeated immediately.
-        self.not_before = Some(began + POLL_TIMEOUT * PAUSE_FACTOR);
-        let polled = poll.await;
-        // Also after a failure.
-        self.not_before = Some(Instant::now() + began.elapsed() * PAUSE_FACTOR);
-        polled.map(Some)
-    }
-}
-
-async fn locks(turno: &Turno, prefix: &str) -> turno::Result<stream::LockList> {
-    let list = LockList {
-        prefix: prefix.to_owned(),
-        limit: MAX_PAGE,
-        ..LockList::default()
-    };
-    let all = turno.lock_list(list).await?;
+fn locks(all: Vec<LockHolder>) -> stream::LockList {
     let held = all.len() as u64;
     let (locks, cut) = limited(all, MAX_ENTRIES);
-    Ok(stream::LockList {
+    stream::LockList {
         locks,
         held,
         more: cut || held >= MAX_PAGE.into(),
-    })
-}
-
-async fn queues(turno: &Turno, prefix: &str) -> turno::Result<KnownQueues> {
-    let all: Vec<QueueStats> = turno.inbox_stats(prefix).await?;
-    let (queues, more) = limited(all, MAX_ENTRIES);
-    Ok(KnownQueues { queues, more })
-}
-
-async fn once(turno: &Turno, prefix: &str) -> turno::Result<OpenKeys> {
-    let mut all: Vec<OnceView> = Vec::new();
-    let mut more = false;
-    for state in [OnceState::InFlight, OnceState::Unknown] {
-        let list = OnceList {
-            state: Some(state),
-            prefix: prefix.to_owned(),
-            after: String::new(),
-            limit: MAX_KEYS,
-        };
-        let page = turno.once_list(list).await?;
-        more |= page.len() >= MAX_KEYS as usize;
-        all.extend(page);
     }
+}
+
+fn queues(all: Vec<QueueStats>) -> KnownQueues {
+    let (queues, more) = limited(all, MAX_ENTRIES);
+    KnownQueues { queues, more }
+}
+
+fn once(all: Vec<OnceView>) -> OpenKeys {
+    let is_full = |state| {
+        let keys = all.iter().filter(|key| key.state == state);
+        keys.count() >= MAX_OPEN_KEYS as usize
+    };
+    let more = is_full(OnceState::Unknown) || is_full(OnceState::InFlight);
     let (keys, cut) = limited(all, MAX_ENTRIES);
-    Ok(OpenKeys {
+    OpenKeys {
         keys,
         more: more || cut,
-    })
+    }
 }
 
 /// Returns the first entries, within the limits of number and size, and whether there are more.
@@ -228,57 +166,5 @@ impl HistoryCursor {
         };
         let is_old = read.len() >= PAGE as usize && read.first().is_some_and(|oldest| id < *oldest);
         !is_old && !read.contains(&id)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
-
-    use super::*;
-    use std::future::{pending, ready};
-
-    /// Duration of a poll. Its pause is ten times as long: one second, within which a loaded machine polls again.
-    const POLL: Duration = Duration::from_millis(100);
-
-    async fn is_polled(throttle: &mut Throttle) -> bool {
-        throttle.run(ready(Ok(()))).await.unwrap().is_some()
-    }
-
-    #[tokio::test]
-    async fn a_failed_poll_is_followed_by_a_pause() {
-        let mut throttle = Throttle::default();
-        let fails = async {
-            tokio::time::sleep(POLL).await;
-            Turno::connect("nonsense:").await.map(drop)
-        };
-        let began = Instant::now();
-        assert!(throttle.run(fails).await.is_err());
-        assert!(!is_polled(&mut throttle).await);
-        while !is_polled(&mut throttle).await {
-            tokio::time::sleep(POLL / 10).await;
-        }
-        assert!(
-            began.elapsed() > POLL * PAUSE_FACTOR,
-            "{:?}",
-            began.elapsed()
-        );
-    }
-
-    #[tokio::test]
-    async fn a_dropped_poll_is_followed_by_a_pause() {
-        let mut throttle = Throttle::default();
-        let poll = throttle.run(pending::<turno::Result<()>>());
-        assert!(tokio::time::timeout(POLL / 10, poll).await.is_err());
-        assert!(!is_polled(&mut throttle).await);
-    }
-
-    /// The control: a poll that took no time may be repeated immediately.
-    #[tokio::test]
-    async fn a_quick_poll_has_no_pause() {
-        let mut throttle = Throttle::default();
-        assert!(is_polled(&mut throttle).await);
-        tokio::time::sleep(POLL).await;
-        assert!(is_polled(&mut throttle).await);
     }
 }

@@ -7,12 +7,13 @@ use anyhow::Result;
 use clap::Args;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request};
+use turno::once::http::KeyFrom;
+use turno_server::gate::config::Route;
 
 use super::status;
-use crate::cmd::gate::identities;
+use crate::cmd::gate::{identities, read_routes};
 use crate::context::Context;
 use crate::fail::Usage;
-use crate::gate::{self, Found};
 
 #[derive(Debug, Args)]
 pub(super) struct FindArgs {
@@ -59,9 +60,10 @@ pub(super) async fn run(context: &Context, args: FindArgs) -> Result<ExitCode> {
     let Some(routes) = &args.routes else {
         return Err(Usage::new("routes", "name the routes file of the gate with --routes").into());
     };
-    let routes = gate::read(routes)?;
+    let routes = read_routes(routes)?;
     let name = args.route.as_deref().unwrap_or_default();
-    let found = routes.find(name).ok_or_else(|| {
+    let mut list = routes.list().iter();
+    let route = list.find(|route| route.name() == name).ok_or_else(|| {
         Usage::new(
             "route",
             format!("the routes file has no route {name:?}: name one with --route"),
@@ -77,27 +79,29 @@ pub(super) async fn run(context: &Context, args: FindArgs) -> Result<ExitCode> {
         None => Vec::new(),
     };
     let identities = identities(args.secret_file.as_deref())?;
-    let head = args.head(&found)?;
-    let key = found.policy.store_key(&identities, &head, &body.into())?;
+    let head = args.head(route)?;
+    let policy = route.policy_without_probe();
+    let key = policy.store_key(&identities, &head, &body.into())?;
     status::run(context, &key).await
 }
 
 impl FindArgs {
     /// Returns the parts of the request that determine its key.
-    fn head(&self, found: &Found) -> Result<Parts> {
+    fn head(&self, route: &Route) -> Result<Parts> {
         let path = match &self.path {
             Some(path) => path.as_str(),
-            None if found.path.contains('{') => {
+            None if route.path().contains('{') => {
                 let detail = format!(
                     "the path of the route is {}: give the path of the request with --path",
-                    found.path
+                    route.path()
                 );
                 return Err(Usage::new("path", detail).into());
             }
-            None => found.path,
+            None => route.path(),
         };
+        let method = self.method.as_ref().or(route.methods().first());
         let request = Request::builder()
-            .method(self.method.clone().unwrap_or_else(|| found.method.clone()))
+            .method(method.unwrap_or(&Method::POST))
             .uri(path)
             .body(())
             .map_err(|error| Usage::new("path", format!("{path:?} is not a path ({error})")))?;
@@ -106,7 +110,7 @@ impl FindArgs {
             let (name, value) = named(header)?;
             head.headers.append(name, value);
         }
-        if let (Some(name), Some(key)) = (&found.key_header, &self.client_key) {
+        if let (KeyFrom::Header(name), Some(key)) = (route.key(), &self.client_key) {
             let key = HeaderValue::from_str(key)
                 .map_err(|_| Usage::new("key", "a key consists of visible ASCII characters"))?;
             head.headers.insert(name.clone(), key);

@@ -11,10 +11,10 @@ use ratatui::text::{Line as TextLine, Span, Text};
 use ratatui::widgets::{Block, Borders, Paragraph, Wrap};
 use turno::MAX_PAGE;
 use turno::once::OnceState;
+use turno::overview::Overview;
 
 use self::lines::{fit, joined};
 use super::list::{List, Piece, Row};
-use super::look::Snapshot;
 use super::screen::{Ink, Tone};
 use super::view::{Mode, Tab, View};
 use crate::duration::Shown;
@@ -52,7 +52,7 @@ pub(super) fn frame(frame: &mut Frame<'_>, view: &mut View, ink: Ink) {
     );
     let actions: Vec<_> = selected.map_or_else(Vec::new, |row| row.actions.clone());
     match &list {
-        None => frame.render_widget(TextLine::styled(" looking…", ink.style(Tone::Faint)), body),
+        None => frame.render_widget(TextLine::styled(" polling…", ink.style(Tone::Faint)), body),
         Some(list) if list.rows.is_empty() => empty(frame, body, view, list, ink),
         Some(list) => {
             table::draw(frame.buffer_mut(), body, list, &mut view.cursor, ink);
@@ -65,12 +65,12 @@ pub(super) fn frame(frame: &mut Frame<'_>, view: &mut View, ink: Ink) {
     match &view.mode {
         Mode::Asking(action, reason) => popup::ask(frame, action, reason, ink),
         Mode::Helping => popup::help(frame, ink),
-        Mode::Looking | Mode::Filtering => {}
+        Mode::Browsing | Mode::Filtering => {}
     }
 }
 
 fn title_line(view: &View, ink: Ink, width: u16) -> TextLine<'static> {
-    let state = match &view.trouble {
+    let state = match &view.poll_error {
         Some(_) => (format!("old: {} ", Shown(view.age())), Tone::Bad),
         None => ("live ".to_owned(), Tone::Good),
     };
@@ -91,42 +91,43 @@ fn title_line(view: &View, ink: Ink, width: u16) -> TextLine<'static> {
 
 /// How much text the tabs have: as much as fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Say {
+enum TabText {
     All,
-    Trouble,
+    Alarms,
     Names,
     Keys,
 }
 
 /// Returns the tabs with their counts. Tabs that need attention are highlighted.
 fn tabs_line(view: &View, ink: Ink, width: u16) -> TextLine<'static> {
-    let lines = [Say::All, Say::Trouble, Say::Names].map(|say| tabs_saying(view, ink, say));
+    let lines =
+        [TabText::All, TabText::Alarms, TabText::Names].map(|length| tabs_with(view, ink, length));
     let mut lines = lines.into_iter();
     let fits = lines.find(|line| line.width() <= width.into());
-    fits.unwrap_or_else(|| tabs_saying(view, ink, Say::Keys))
+    fits.unwrap_or_else(|| tabs_with(view, ink, TabText::Keys))
 }
 
-fn tabs_saying(view: &View, ink: Ink, say: Say) -> TextLine<'static> {
+fn tabs_with(view: &View, ink: Ink, length: TabText) -> TextLine<'static> {
     let mut line = TextLine::default();
     for (tab, key) in Tab::ALL.into_iter().zip(1..) {
-        let (name, figure, trouble) = tab_words(tab, view.snapshot.as_ref());
-        let (figure, trouble) = match say {
-            Say::All => (figure, trouble),
-            Say::Trouble => (None, trouble),
-            Say::Names | Say::Keys => (None, None),
+        let (name, figure, alarm) = tab_texts(tab, view.overview());
+        let (figure, alarm) = match length {
+            TabText::All => (figure, alarm),
+            TabText::Alarms => (None, alarm),
+            TabText::Names | TabText::Keys => (None, None),
         };
         let is_open = tab == view.tab;
         let mut style = ink.style(Tone::Normal);
         if is_open {
             style = style.add_modifier(Modifier::REVERSED | Modifier::BOLD);
         }
-        let title = match say {
-            Say::Keys if !is_open => key.to_string(),
+        let title = match length {
+            TabText::Keys if !is_open => key.to_string(),
             _ => format!("{key} {name}"),
         };
-        line.push_span(Span::raw(match say {
-            Say::All if key > 1 => "   ",
-            Say::Trouble if key > 1 => "  ",
+        line.push_span(Span::raw(match length {
+            TabText::All if key > 1 => "   ",
+            TabText::Alarms if key > 1 => "  ",
             _ => " ",
         }));
         line.push_span(Span::styled(title, style));
@@ -134,17 +135,18 @@ fn tabs_saying(view: &View, ink: Ink, say: Say) -> TextLine<'static> {
         if let Some(figure) = figure {
             line.push_span(Span::styled(format!(" {figure}"), ink.style(Tone::Faint)));
         }
-        if let Some(trouble) = trouble {
+        if let Some(alarm) = alarm {
             line.push_span(Span::styled(between, ink.style(Tone::Faint)));
-            line.push_span(Span::styled(trouble, ink.style(Tone::Bad)));
+            line.push_span(Span::styled(alarm, ink.style(Tone::Bad)));
         }
     }
     line
 }
 
-fn tab_words(
+/// Returns the name of a tab, its count, and what needs attention.
+fn tab_texts(
     tab: Tab,
-    snapshot: Option<&Snapshot>,
+    overview: Option<&Overview>,
 ) -> (&'static str, Option<String>, Option<String>) {
     let name = match tab {
         Tab::Locks => "Locks",
@@ -153,23 +155,23 @@ fn tab_words(
         Tab::Once => "Once",
         Tab::History => "History",
     };
-    let Some(snapshot) = snapshot else {
+    let Some(overview) = overview else {
         return (name, None, None);
     };
     let wrong = |count: u64, word: &str| (count > 0).then(|| format!("{count} {word}"));
-    let (figure, trouble) = match tab {
+    let (figure, alarm) = match tab {
         Tab::Locks => {
-            let is_full = snapshot.locks.len() >= MAX_PAGE as usize;
+            let is_full = overview.locks.len() >= MAX_PAGE as usize;
             let more = if is_full { "+" } else { "" };
-            (Some(format!("{}{more}", snapshot.locks.len())), None)
+            (Some(format!("{}{more}", overview.locks.len())), None)
         }
         Tab::Queues => {
-            let pending: u64 = snapshot.queues.iter().map(|stats| stats.pending).sum();
-            let failed = snapshot.queues.iter().map(|stats| stats.failed).sum();
+            let pending: u64 = overview.queues.iter().map(|stats| stats.pending).sum();
+            let failed = overview.queues.iter().map(|stats| stats.failed).sum();
             (Some(pending.to_string()), wrong(failed, "failed"))
         }
         Tab::Outbox => {
-            let stats = snapshot.outbox.as_ref();
+            let stats = overview.outbox.as_ref();
             let dead = stats.map_or(0, |stats| stats.dead + stats.blocked);
             (
                 stats.map(|stats| stats.pending.to_string()),
@@ -177,19 +179,19 @@ fn tab_words(
             )
         }
         Tab::Once => {
-            let unknown = snapshot.once.iter();
+            let unknown = overview.once.iter();
             let unknown = unknown.filter(|view| view.state == OnceState::Unknown);
             let unknown = unknown.count() as u64;
-            let flying = snapshot.once.len() as u64 - unknown;
+            let flying = overview.once.len() as u64 - unknown;
             (Some(flying.to_string()), wrong(unknown, "unknown"))
         }
         Tab::History => (None, None),
     };
-    (name, figure, trouble)
+    (name, figure, alarm)
 }
 
 fn summary_line(view: &View, list: Option<&List>, ink: Ink, width: u16) -> TextLine<'static> {
-    if let Some(why) = &view.trouble {
+    if let Some(why) = &view.poll_error {
         let says = format!("The data shown is old: {why}");
         let says = fit(&says, usize::from(width).saturating_sub(2));
         return TextLine::styled(format!(" {says}"), ink.style(Tone::Bad));

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use turno::lock::LockHolder;
 
-use super::look::Snapshot;
+use super::poller::Snapshot;
 
 /// Number of polls that are kept: about one minute.
-const LOOKS: usize = 61;
+const MAX_SAMPLES: usize = 61;
 /// Time over which a rate is averaged.
 const WINDOW: Duration = Duration::from_secs(10);
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -31,22 +31,22 @@ struct Lease {
 }
 
 impl Memory {
-    pub(super) fn see(&mut self, snapshot: &Snapshot) {
-        let mut leases = HashMap::with_capacity(snapshot.locks.len());
-        for lock in &snapshot.locks {
+    pub(super) fn record(&mut self, snapshot: &Snapshot) {
+        let mut leases = HashMap::with_capacity(snapshot.overview.locks.len());
+        for lock in &snapshot.overview.locks {
             let holding = holding(lock);
             let lease = lease(lock, self.leases.get(&holding));
             leases.insert(holding, lease);
         }
         self.leases = leases;
-        let mut queues = HashMap::with_capacity(snapshot.queues.len());
-        for stats in &snapshot.queues {
+        let mut queues = HashMap::with_capacity(snapshot.overview.queues.len());
+        for stats in &snapshot.overview.queues {
             let mut count = self.queues.remove(&stats.queue).unwrap_or_default();
             count.add(snapshot.at, stats.completed);
             queues.insert(stats.queue.clone(), count);
         }
         self.queues = queues;
-        if let Some(stats) = &snapshot.outbox {
+        if let Some(stats) = &snapshot.overview.outbox {
             self.outbox.add(snapshot.at, stats.dispatched);
         }
     }
@@ -98,7 +98,7 @@ pub(super) struct Count(VecDeque<(Instant, u64)>);
 impl Count {
     fn add(&mut self, at: Instant, count: u64) {
         self.0.push_back((at, count));
-        while self.0.len() > LOOKS {
+        while self.0.len() > MAX_SAMPLES {
             self.0.pop_front();
         }
     }
@@ -141,7 +141,7 @@ mod tests {
         let mut count = Count::default();
         assert_eq!(count.rate(), None);
         count.add(begin, 5);
-        assert_eq!(count.rate(), None, "one look says nothing");
+        assert_eq!(count.rate(), None, "one sample has no rate");
         for second in 1..=20 {
             let faster = if second > 10 { 3 * (second - 10) } else { 0 };
             count.add(begin + Duration::from_secs(second), 5 + faster);
@@ -155,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn little_is_remembered() {
+    fn the_number_of_samples_is_limited() {
         let mut count = Count::default();
         let begin = Instant::now();
-        for look in 0..1000 {
-            count.add(begin, look);
+        for sample in 0..1000 {
+            count.add(begin, sample);
         }
-        assert_eq!(count.0.len(), LOOKS);
-        assert_eq!(count.rate(), None, "no time has gone by");
+        assert_eq!(count.0.len(), MAX_SAMPLES);
+        assert_eq!(count.rate(), None, "no time has passed");
     }
 }

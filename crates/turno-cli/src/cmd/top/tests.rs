@@ -15,12 +15,13 @@ use turno::inbox::{AttemptError, ItemId, ItemState, ItemView, QueueStats};
 use turno::lock::LockHolder;
 use turno::once::{OnceClaim, OnceState, OnceView};
 use turno::outbox::{EventState, EventView, OutboxStats};
+use turno::overview::Overview;
 use turno::store::Attribution;
 use uuid::Uuid;
 
 use super::action::{Action, ActionOutcome};
 use super::draw;
-use super::look::{Focus, Snapshot};
+use super::poller::{Focus, Snapshot};
 use super::screen::Ink;
 use super::view::{Step, View};
 
@@ -152,23 +153,25 @@ fn entry(id: i64, event: HistoryEvent) -> HistoryEntry {
 fn snapshot() -> Snapshot {
     Snapshot {
         at: Instant::now() + Duration::from_secs(3600),
-        locks: vec![lock("loan/1", 1, 285, 300), lock("loan/2", 2, 3, 60)],
-        queues: vec![queue("mail", 2), queue("pay/q", 0)],
-        outbox: Some(OutboxStats {
-            total: 9,
-            pending: 1,
-            scheduled: 0,
-            processing: 0,
-            dispatched: 7,
-            dead: 1,
-            blocked: 0,
-            parked_keys: 0,
-            oldest_pending: Some(Duration::from_secs(4)),
-        }),
-        once: vec![
-            key("pago/77", OnceState::Unknown),
-            key("pago/78", OnceState::InFlight),
-        ],
+        overview: Overview {
+            locks: vec![lock("loan/1", 1, 285, 300), lock("loan/2", 2, 3, 60)],
+            queues: vec![queue("mail", 2), queue("pay/q", 0)],
+            outbox: Some(OutboxStats {
+                total: 9,
+                pending: 1,
+                scheduled: 0,
+                processing: 0,
+                dispatched: 7,
+                dead: 1,
+                blocked: 0,
+                parked_keys: 0,
+                oldest_pending: Some(Duration::from_secs(4)),
+            }),
+            once: vec![
+                key("pago/77", OnceState::Unknown),
+                key("pago/78", OnceState::InFlight),
+            ],
+        },
         items: Some(("mail".into(), vec![item(7), item(8)])),
         events: Some(vec![event()]),
         history: Some(vec![
@@ -180,7 +183,7 @@ fn snapshot() -> Snapshot {
 
 fn view() -> View {
     let mut view = View::new("sqlite:turno.db".into());
-    view.see(snapshot());
+    view.update(snapshot());
     view
 }
 
@@ -281,15 +284,15 @@ fn what_is_selected_stays_so_when_others_come_and_go() {
     let mut view = view();
     press(&mut view, "j");
     let mut next = snapshot();
-    next.locks.insert(0, lock("a", 9, 5, 5));
-    view.see(next);
+    next.overview.locks.insert(0, lock("a", 9, 5, 5));
+    view.update(next);
     press(&mut view, "b");
     let shown = text(&mut view, 80, 20);
     assert!(shown.contains("Takes loan/2 from user ana"), "{shown}");
     // The dialog keeps the row that was selected, whatever the next poll brings.
     let mut next = snapshot();
-    next.locks = vec![lock("loan/2", 77, 5, 5)];
-    view.see(next);
+    next.overview.locks = vec![lock("loan/2", 77, 5, 5)];
+    view.update(next);
     let Step::Do(action, reason) = press(&mut view, "  gone \n") else {
         panic!("nothing was done");
     };
@@ -390,12 +393,12 @@ fn only_what_is_shown_is_looked_for() {
 #[test]
 fn what_is_old_says_so() {
     let mut view = view();
-    view.miss("the server is away".into());
+    view.poll_failed("the server is away".into());
     let shown = text(&mut view, 80, 20);
     assert!(shown.contains("old: 0 s") && shown.contains("the server is away"));
     assert!(shown.contains("loan/1"), "what was seen is still there");
-    view.see(snapshot());
+    view.update(snapshot());
     assert!(text(&mut view, 80, 20).contains("live"));
-    view.tell(Ok(ActionOutcome::Done("1 item was requeued".into())));
+    view.show_outcome(Ok(ActionOutcome::Done("1 item was requeued".into())));
     assert!(text(&mut view, 80, 20).contains("1 item was requeued"));
 }

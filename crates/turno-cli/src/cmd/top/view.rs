@@ -4,10 +4,12 @@ mod command;
 
 use std::time::{Duration, Instant};
 
+use turno::overview::Overview;
+
 use super::action::{Action, ActionOutcome};
 use super::list::{self, List, Subject};
-use super::look::{Focus, Snapshot};
 use super::memory::Memory;
+use super::poller::{Focus, Snapshot};
 use super::screen::Tone;
 use crate::payload::printable;
 
@@ -34,7 +36,7 @@ impl Tab {
 /// Input mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mode {
-    Looking,
+    Browsing,
     /// The user types the filter.
     Filtering,
     /// The user types a reason or an answer.
@@ -72,7 +74,7 @@ pub(super) struct View {
     pub(super) snapshot: Option<Snapshot>,
     pub(super) memory: Memory,
     /// Error of the last poll; what is shown is older.
-    pub(super) trouble: Option<String>,
+    pub(super) poll_error: Option<String>,
 }
 
 impl View {
@@ -83,11 +85,11 @@ impl View {
             opened: None,
             cursor: Cursor::default(),
             filter: String::new(),
-            mode: Mode::Looking,
+            mode: Mode::Browsing,
             note: None,
             snapshot: None,
             memory: Memory::default(),
-            trouble: None,
+            poll_error: None,
         }
     }
 
@@ -102,30 +104,34 @@ impl View {
     }
 
     /// Stores the result of a poll. Parts that were not polled stay as they were.
-    pub(super) fn see(&mut self, mut snapshot: Snapshot) {
-        self.memory.see(&snapshot);
+    pub(super) fn update(&mut self, mut snapshot: Snapshot) {
+        self.memory.record(&snapshot);
         if let Some(old) = self.snapshot.take() {
             snapshot.items = snapshot.items.or(old.items);
             snapshot.events = snapshot.events.or(old.events);
             snapshot.history = snapshot.history.or(old.history);
         }
         self.snapshot = Some(snapshot);
-        self.trouble = None;
+        self.poll_error = None;
     }
 
     /// Stores the error of a poll.
-    pub(super) fn miss(&mut self, why: String) {
-        self.trouble = Some(printable(&why));
+    pub(super) fn poll_failed(&mut self, error: String) {
+        self.poll_error = Some(printable(&error));
     }
 
     /// Shows the outcome of an action.
-    pub(super) fn tell(&mut self, outcome: turno::Result<ActionOutcome>) {
+    pub(super) fn show_outcome(&mut self, outcome: turno::Result<ActionOutcome>) {
         let (text, tone) = match outcome {
             Ok(ActionOutcome::Done(text)) => (text, Tone::Good),
             Ok(ActionOutcome::Nothing(text)) => (text, Tone::Warn),
             Err(error) => (error.to_string(), Tone::Bad),
         };
         self.note = Some((printable(&text), tone));
+    }
+
+    pub(super) fn overview(&self) -> Option<&Overview> {
+        self.snapshot.as_ref().map(|snapshot| &snapshot.overview)
     }
 
     /// Returns the age of the data.
@@ -138,17 +144,19 @@ impl View {
     pub(super) fn list(&self) -> Option<List> {
         let snapshot = self.snapshot.as_ref()?;
         let mut list = match (self.tab, &self.opened) {
-            (Tab::Locks, _) => list::locks::list(&snapshot.locks, &self.memory, self.age()),
-            (Tab::Queues, None) => list::queues::queues(&snapshot.queues, &self.memory),
+            (Tab::Locks, _) => {
+                list::locks::list(&snapshot.overview.locks, &self.memory, self.age())
+            }
+            (Tab::Queues, None) => list::queues::queues(&snapshot.overview.queues, &self.memory),
             (Tab::Queues, Some(queue)) => {
                 let (_, items) = snapshot.items.as_ref().filter(|(of, _)| of == queue)?;
                 list::queues::items(queue, items)
             }
             (Tab::Outbox, _) => {
                 let events = snapshot.events.as_ref()?;
-                list::outbox::list(snapshot.outbox.as_ref(), events, &self.memory)
+                list::outbox::list(snapshot.overview.outbox.as_ref(), events, &self.memory)
             }
-            (Tab::Once, _) => list::once::list(&snapshot.once),
+            (Tab::Once, _) => list::once::list(&snapshot.overview.once),
             (Tab::History, _) => list::history::list(snapshot.history.as_ref()?),
         };
         list.rows.retain(|row| row.has(&self.filter));

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
 
 use super::caller::Caller;
 use super::{StoredResponse, Template};
@@ -95,7 +96,8 @@ pub trait Prober: Send + Sync {
 }
 
 /// What happens to a request that cannot be processed as configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Fails {
     /// The request is rejected. This is the default.
     #[default]
@@ -108,7 +110,8 @@ pub enum Fails {
 pub type Unidentified = Fails;
 
 /// Whether a policy is applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Switch {
     /// It is applied. This is the default.
     #[default]

@@ -3,7 +3,7 @@
 use turno::history::{HistoryEntry, HistoryEvent};
 
 use super::*;
-use crate::cmd::top::look::MOST;
+use crate::cmd::top::poller::MAX_ROWS;
 
 const COLUMNS: &[Column] = &[
     column("AT", Side::Left, 56),
@@ -27,7 +27,7 @@ pub(in crate::cmd::top) fn list(entries: &[HistoryEntry]) -> List {
         rows: entries.iter().map(row).collect(),
         empty: "The history is empty.",
         fill: "turno run --lock nightly --ttl 30s -- ./report.sh",
-        beyond: (entries.len() >= MOST as usize).then_some("turno history"),
+        beyond: (entries.len() >= MAX_ROWS as usize).then_some("turno history"),
     }
 }
 

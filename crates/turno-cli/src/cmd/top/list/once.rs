@@ -3,7 +3,7 @@
 use turno::once::{OnceState, OnceView};
 
 use super::*;
-use crate::cmd::top::look::MOST;
+use crate::cmd::top::poller::MAX_ROWS;
 
 const COLUMNS: &[Column] = &[
     column("KEY", Side::Text, 0),
@@ -31,7 +31,7 @@ pub(in crate::cmd::top) fn list(keys: &[OnceView]) -> List {
         rows: keys.iter().map(row).collect(),
         empty: "No key is in flight or unknown.",
         fill: "turno once pago/77 -- ./charge.sh 77",
-        beyond: (unknown.max(flying) >= MOST.into()).then_some("turno once --list"),
+        beyond: (unknown.max(flying) >= MAX_ROWS.into()).then_some("turno once --list"),
     }
 }
 

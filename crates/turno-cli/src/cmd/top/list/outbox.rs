@@ -3,8 +3,8 @@
 use turno::outbox::{EventState, EventView, OutboxStats};
 
 use super::*;
-use crate::cmd::top::look::MOST;
 use crate::cmd::top::memory::Memory;
+use crate::cmd::top::poller::MAX_ROWS;
 use crate::duration::Shown;
 use crate::payload::{self, cut};
 
@@ -43,7 +43,7 @@ pub(in crate::cmd::top) fn list(
             Some(stats) if stats.total == 0 => "turno outbox emit TicketCreatedEvent '{\"id\": 7}'",
             _ => "",
         },
-        beyond: (events.len() >= MOST as usize).then_some("turno outbox list --state dead"),
+        beyond: (events.len() >= MAX_ROWS as usize).then_some("turno outbox list --state dead"),
     }
 }
 

@@ -3,8 +3,8 @@
 use turno::inbox::{ItemView, QueueStats};
 
 use super::*;
-use crate::cmd::top::look::MOST;
 use crate::cmd::top::memory::Memory;
+use crate::cmd::top::poller::MAX_ROWS;
 use crate::duration::Shown;
 use crate::payload::{self, cut};
 
@@ -91,7 +91,8 @@ pub(in crate::cmd::top) fn items(queue: &str, items: &[ItemView]) -> List {
         rows: items.iter().map(|item| row(queue, item)).collect(),
         empty: "No item has failed.",
         fill: "turno inbox fail CLAIM --error 'no such address'",
-        beyond: (items.len() >= MOST as usize).then_some("turno inbox list QUEUE --state failed"),
+        beyond: (items.len() >= MAX_ROWS as usize)
+            .then_some("turno inbox list QUEUE --state failed"),
     }
 }
 

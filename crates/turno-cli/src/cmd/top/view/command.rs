@@ -14,10 +14,10 @@ impl View {
         if has_control && key.code == KeyCode::Char('c') {
             return Step::Quit;
         }
-        match std::mem::replace(&mut self.mode, Mode::Looking) {
-            Mode::Looking if !has_control => return self.command(key.code),
+        match std::mem::replace(&mut self.mode, Mode::Browsing) {
+            Mode::Browsing if !has_control => return self.command(key.code),
             // Any key closes the help.
-            Mode::Looking | Mode::Helping => {}
+            Mode::Browsing | Mode::Helping => {}
             Mode::Filtering => match key.code {
                 KeyCode::Enter => {}
                 KeyCode::Esc => self.filter.clear(),

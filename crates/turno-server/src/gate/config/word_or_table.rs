@@ -1,4 +1,4 @@
-//! A setting that is either a word or a table.
+//! A setting that is either a word or a table. With an untagged enum, serde would not say what is expected.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,31 +7,31 @@ use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
-/// The value as it is written.
+/// A word or a table.
 #[derive(Debug, Clone)]
-pub(super) enum WordOr<W, T> {
+pub(super) enum WordOrTable<W, T> {
     Word(W),
     Table(T),
 }
 
-impl<'de, W: Deserialize<'de>, T: Deserialize<'de>> Deserialize<'de> for WordOr<W, T> {
+impl<'de, W: Deserialize<'de>, T: Deserialize<'de>> Deserialize<'de> for WordOrTable<W, T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Written<W, T>(PhantomData<(W, T)>);
-        impl<'de, W: Deserialize<'de>, T: Deserialize<'de>> Visitor<'de> for Written<W, T> {
-            type Value = WordOr<W, T>;
+        struct ValueVisitor<W, T>(PhantomData<(W, T)>);
+        impl<'de, W: Deserialize<'de>, T: Deserialize<'de>> Visitor<'de> for ValueVisitor<W, T> {
+            type Value = WordOrTable<W, T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a word or a table")
             }
 
             fn visit_str<E: de::Error>(self, word: &str) -> Result<Self::Value, E> {
-                W::deserialize(StrDeserializer::new(word)).map(WordOr::Word)
+                W::deserialize(StrDeserializer::new(word)).map(WordOrTable::Word)
             }
 
             fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(table)).map(WordOr::Table)
+                T::deserialize(MapAccessDeserializer::new(table)).map(WordOrTable::Table)
             }
         }
-        from.deserialize_any(Written(PhantomData))
+        from.deserialize_any(ValueVisitor(PhantomData))
     }
 }

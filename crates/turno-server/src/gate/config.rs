@@ -1,183 +1,186 @@
-//! The routes file: parsed and checked. Errors name the line and column.
+//! The routes file of `turno gate`: which requests are processed once, and how. docs/gate.md describes the format.
+//!
+//! ```
+//! use turno_server::gate::Upstream;
+//! use turno_server::gate::config::RoutesFile;
+//!
+//! let file = RoutesFile::parse("[[route]]\npath = \"/pagos\"\nttl = \"1h\"")?;
+//! let upstream: Upstream = "http://127.0.0.1:8080".parse()?;
+//! let routes = file.routes(&upstream)?;
+//! let error = RoutesFile::parse("[[route]]\npath = \"pagos\"").unwrap_err();
+//! assert!(error.to_string().starts_with("line 2, column 8: this is not a path"));
+//! # drop(routes); Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+mod describe;
+mod route;
+mod value;
+mod word_or_table;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 
-use http::{HeaderName, Method};
 use serde::Deserialize;
 use toml::Spanned;
-use turno::once::http::{KeyFrom, Policy, Routes};
-use turno_server::gate::Upstream;
+use toml::de::{DeTable, DeValue, Deserializer};
+use turno::once::http::Routes;
 
-use super::route::{Keys, Route};
-use crate::fail::Usage;
+pub use self::route::Route;
+use super::upstream::Upstream;
 
-/// The file as it is written.
+/// The error of an invalid routes file, with its place in the file.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub struct RoutesError {
+    line: usize,
+    column: usize,
+    message: String,
+}
+
+/// A parsed routes file.
+#[derive(Debug)]
+pub struct RoutesFile {
+    routes: Vec<Route>,
+}
+
+/// The sections of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct Sections {
     #[serde(default)]
-    defaults: Keys,
+    defaults: Route,
     #[serde(default)]
-    route: Vec<Spanned<Keys>>,
-}
-
-/// The file with all defaults applied.
-#[derive(Debug)]
-pub(crate) struct RoutesFile {
-    pub(super) routes: Vec<Route>,
+    route: Vec<Spanned<Route>>,
 }
 
 impl RoutesFile {
-    /// Returns the policies for the service behind the gate.
-    pub(crate) fn routes(&self, upstream: &Upstream) -> turno::Result<Routes> {
+    /// Parses the text of a routes file.
+    ///
+    /// # Errors
+    /// Returns an error if a key or a value is invalid, or if two routes have the same name, or the same path and method.
+    pub fn parse(text: &str) -> Result<Self, RoutesError> {
+        let error = |at: usize, message: &str| RoutesError::new(text, at, message);
+        let invalid = |error: toml::de::Error| {
+            let at = error.span().unwrap_or_default().start;
+            RoutesError::new(text, at, error.message())
+        };
+        let mut table = DeTable::parse(text).map_err(invalid)?;
+        apply_defaults(table.get_mut());
+        let file = Sections::deserialize(Deserializer::from(table)).map_err(invalid)?;
+        if let Some(span) = file.defaults.own_key() {
+            let message = "belongs to a single route, not to [defaults]: move it there";
+            return Err(error(span.start, message));
+        }
+        if file.route.is_empty() {
+            return Err(error(0, "there is no route: add [[route]] with a path"));
+        }
+        let mut known = KnownRoutes::default();
+        for route in &file.route {
+            known
+                .add(route)
+                .map_err(|(span, e)| error(span.start, &e))?;
+        }
+        let routes = file.route.into_iter().map(Spanned::into_inner).collect();
+        Ok(RoutesFile { routes })
+    }
+
+    /// Returns the policies of all routes, for the service behind the gate.
+    ///
+    /// # Errors
+    /// Returns an error if two routes conflict. [`RoutesFile::parse`] has checked that.
+    pub fn routes(&self, upstream: &Upstream) -> turno::Result<Routes> {
         self.routes.iter().try_fold(Routes::new(), |routes, route| {
-            routes.add(&route.path, route.policy(upstream))
+            routes.add(route.path(), route.policy(upstream))
         })
+    }
+
+    /// Returns the routes in the order of the file.
+    pub fn list(&self) -> &[Route] {
+        &self.routes
     }
 }
 
-/// The parts of a route that determine the once keys of its requests.
-#[derive(Debug)]
-pub(crate) struct Found<'a> {
-    pub(crate) policy: Policy,
-    pub(crate) path: &'a str,
-    /// The first of its methods.
-    pub(crate) method: Method,
-    /// Header with the client's key; `None` if the key is derived from the content.
-    pub(crate) key_header: Option<HeaderName>,
-}
-
-impl RoutesFile {
-    /// Returns the route with this name.
-    pub(crate) fn find(&self, name: &str) -> Option<Found<'_>> {
-        let route = self.routes.iter().find(|route| route.name == name)?;
-        let anywhere: Upstream = "http://localhost".parse().ok()?;
-        Some(Found {
-            policy: route.policy(&anywhere),
-            path: &route.path,
-            method: route.methods.first()?.clone(),
-            key_header: match &route.key {
-                KeyFrom::Content => None,
-                KeyFrom::Header(name) => Some(name.clone()),
-            },
-        })
-    }
-}
-
-/// Reads a routes file.
-pub(crate) fn read(path: &Path) -> Result<RoutesFile, Usage> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Usage::new(
-            "routes",
-            format!(
-                "{} cannot be read ({error}): give the routes file with --routes",
-                path.display()
-            ),
-        )
-    })?;
-    parse(path, &text)
-}
-
-fn parse(path: &Path, text: &str) -> Result<RoutesFile, Usage> {
-    let wrong = |span: Option<Range<usize>>, message: &str| {
-        let (line, column) = place(text, span.map_or(0, |span| span.start));
-        let detail = format!(
-            "{}, line {line}, column {column}: {message}",
-            path.display()
-        );
-        Usage::new("routes", detail)
+/// Copies the keys of `[defaults]` into the routes that do not have them. The copies keep their place in the file, so errors in
+/// them name it.
+fn apply_defaults(file: &mut DeTable<'_>) {
+    let defaults = file.get("defaults").map(Spanned::get_ref);
+    let Some(DeValue::Table(defaults)) = defaults.cloned() else {
+        return;
     };
-    let said: Said = toml::from_str(text).map_err(|error| wrong(error.span(), error.message()))?;
-    said.defaults
-        .are_defaults()
-        .map_err(|(span, message)| wrong(Some(span), message))?;
-    if said.route.is_empty() {
-        return Err(wrong(None, "there is no route: add [[route]] with a path"));
+    let Some(DeValue::Array(routes)) = file.get_mut("route").map(Spanned::get_mut) else {
+        return;
+    };
+    for route in routes.iter_mut() {
+        let DeValue::Table(route) = route.get_mut() else {
+            continue;
+        };
+        for (key, value) in &defaults {
+            route.entry(key.clone()).or_insert(value.clone());
+        }
     }
-    let mut known = Known::default();
-    let mut routes = Vec::new();
-    for keys in said.route {
-        let span = keys.span();
-        let route = keys
-            .into_inner()
-            .over(&said.defaults)
-            .and_then(|(route, at)| known.add(&route, at).map(|()| route))
-            .map_err(|(at, message)| wrong(Some(at.unwrap_or(span)), &message))?;
-        routes.push(route);
-    }
-    Ok(RoutesFile { routes })
 }
 
-/// An error, and its place in the file if it has one.
-pub(super) type Wrong = (Option<Range<usize>>, String);
+impl RoutesError {
+    fn new(text: &str, at: usize, message: &str) -> Self {
+        let before = text.get(..at).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+        RoutesError {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            message: message.to_owned(),
+        }
+    }
+}
 
 /// The routes so far, to detect conflicts.
 #[derive(Default)]
-struct Known {
+struct KnownRoutes {
     routes: Routes,
-    names: BTreeMap<String, String>,
+    paths_by_name: BTreeMap<String, String>,
 }
 
-impl Known {
-    fn add(&mut self, route: &Route, at: Range<usize>) -> Result<(), Wrong> {
-        if let Some(other) = self.names.insert(route.name.clone(), route.path.clone()) {
-            return Err((
-                Some(at),
-                format!(
-                    "the name {:?} is already used by {other}: give each route its own name",
-                    route.name
-                ),
-            ));
+impl KnownRoutes {
+    fn add(&mut self, route: &Spanned<Route>) -> Result<(), (Range<usize>, String)> {
+        let Some(span) = route.get_ref().path_span() else {
+            let message = "the route has no path: add, for example, path = \"/pagos\"";
+            return Err((route.span(), message.to_owned()));
+        };
+        let route = route.get_ref();
+        let (name, path) = (route.name().to_owned(), route.path().to_owned());
+        if let Some(other) = self.paths_by_name.insert(name, path) {
+            let name = route.name();
+            let message = format!(
+                "the name {name:?} is already used by {other}: give each route its own name"
+            );
+            return Err((span, message));
         }
-        // The address does not matter: only paths and methods are compared.
-        let anywhere: Upstream = "http://localhost"
-            .parse()
-            .map_err(|error| (None, format!("{error}")))?;
         let routes = std::mem::take(&mut self.routes);
-        self.routes = routes
-            .add(&route.path, route.policy(&anywhere))
-            .map_err(|error| (Some(at), error.to_string()))?;
+        let routes = routes.add(route.path(), route.policy_without_probe());
+        self.routes = routes.map_err(|error| (span, error.to_string()))?;
         Ok(())
     }
-}
-
-/// Returns line and column of an offset, from 1.
-fn place(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |end| end + 1);
-    (line, before[start..].chars().count() + 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn refused(text: &str) -> String {
-        let usage = parse(Path::new("routes.toml"), text).expect_err(text);
-        assert_eq!(usage.field, "routes");
-        usage.detail
-    }
-
     #[test]
     fn the_example_is_valid() {
         let text = include_str!("../../../../examples/gate/routes.toml");
-        let file = parse(Path::new("routes.toml"), text).unwrap();
+        let file = RoutesFile::parse(text).unwrap();
         let upstream = "http://localhost".parse().unwrap();
         file.routes(&upstream).unwrap();
         assert!(file.routes.len() > 1);
-        let certificacion = &file.routes[0];
-        assert_eq!(certificacion.name, "certificacion");
-        assert!(certificacion.ttl.is_zero());
-        assert_eq!(certificacion.lease.as_secs(), 30);
+        let certificacion = file.routes[0].to_json();
+        assert_eq!(certificacion["name"], "certificacion");
+        assert_eq!(certificacion["ttl_ms"], 0);
+        assert_eq!(certificacion["lease_ms"], 30_000);
     }
 
     /// An error in a list has the place of the list, and its own message.
     #[test]
-    fn what_is_wrong_is_named_with_its_line_and_column() {
+    fn errors_have_line_and_column() {
         for (text, line, column, says) in [
             ("", 1, 1, "[[route]]"),
             ("[defaults]\nttl = \"1h\"\n", 1, 1, "[[route]]"),
@@ -380,20 +383,31 @@ mod tests {
             ),
             ("[[route]]\npath = \"/a", 2, 11, ""),
         ] {
-            let detail = refused(text);
-            let at = format!("routes.toml, line {line}, column {column}: ");
+            let detail = RoutesFile::parse(text).expect_err(text).to_string();
+            let at = format!("line {line}, column {column}: ");
             assert!(detail.starts_with(&at), "{text}\n{detail}");
             assert!(detail.contains(says), "{text}\n{detail}");
         }
     }
 
     #[test]
-    fn a_route_goes_over_the_defaults() {
+    fn a_key_of_a_route_has_precedence_over_the_defaults() {
         let text =
             "[defaults]\nlease = \"10s\"\nttl = \"1h\"\n[[route]]\npath = \"/a\"\nttl = \"2h\"";
-        let file = parse(Path::new("routes.toml"), text).unwrap();
-        let route = &file.routes[0];
-        assert_eq!((route.lease.as_secs(), route.ttl.as_secs()), (10, 7200));
-        assert_eq!(route.name, "/a", "unless it has one");
+        let file = RoutesFile::parse(text).unwrap();
+        let route = file.routes[0].to_json();
+        assert_eq!(route["lease_ms"], 10_000);
+        assert_eq!(route["ttl_ms"], 7_200_000);
+        assert_eq!(route["name"], "/a", "the default is the path");
+    }
+
+    /// Also if each route has the key itself.
+    #[test]
+    fn errors_in_the_defaults_have_their_place() {
+        for route in ["", "ttl = \"1h\""] {
+            let text = format!("[defaults]\nttl = \"soon\"\n[[route]]\npath = \"/a\"\n{route}");
+            let error = RoutesFile::parse(&text).unwrap_err().to_string();
+            assert!(error.starts_with("line 2, column 7: "), "{error}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Values of a route's keys. Each is checked when it is parsed, so that errors have their place in the file.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,21 +9,133 @@ use http::{HeaderName, HeaderValue, Method, header};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
-use turno::once::http::Template;
-use turno_server::gate::ProbePath;
+use turno::once::http::{KeyFrom, Template};
+use turno_api::duration::WireDuration;
 
-use super::word::WordOr;
-use crate::config::value::{Pause, Time};
+use super::word_or_table::WordOrTable;
+use crate::gate::probe::ProbePath;
 
+/// Header of the IETF draft.
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Maximum TTL of an answer: ten years.
 const MAX_TTL: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 /// Maximum wait of a request: one day.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
-/// Maximum size of a route's name. Once keys begin with it.
+/// Maximum size of a route's name in bytes. Once keys begin with it.
 const MAX_NAME_BYTES: usize = 100;
+/// Maximum number of live keys per principal.
+const MAX_QUOTA: u32 = 1_000_000;
+
+/// Parses a value, and checks it.
+fn checked<'de, D, T, U>(from: D, check: impl FnOnce(T) -> Result<U, String>) -> Result<U, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    check(T::deserialize(from)?).map_err(de::Error::custom)
+}
+
+/// Parses a duration of at most `max`.
+fn at_most<'de, D: Deserializer<'de>>(
+    from: D,
+    max: Duration,
+    max_text: &str,
+) -> Result<Duration, D::Error> {
+    checked(from, |WireDuration(duration)| match duration {
+        duration if duration > max => Err(format!("the maximum is {max_text}: lower it")),
+        duration => Ok(duration),
+    })
+}
+
+/// Checks that a duration is above zero.
+fn not_zero<E: de::Error>(duration: Duration) -> Result<Duration, E> {
+    match duration {
+        Duration::ZERO => Err(E::custom("must be above zero: give a duration such as 30s")),
+        duration => Ok(duration),
+    }
+}
+
+/// Parses a duration above zero.
+pub(super) fn above_zero<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    not_zero(WireDuration::deserialize(from)?.0)
+}
+
+/// Parses an optional duration above zero.
+fn optional_above_zero<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    above_zero(from).map(Some)
+}
+
+/// Parses the lease of a run.
+pub(super) fn lease<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    not_zero(at_most(from, turno::MAX_TTL, "24 hours")?)
+}
+
+/// Parses the TTL of an answer. Zero is allowed: then no answer is kept.
+pub(super) fn ttl<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    at_most(from, MAX_TTL, "ten years")
+}
+
+/// Parses the wait for the answer of another request.
+fn wait<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    not_zero(at_most(from, MAX_WAIT, "one day")?).map(Some)
+}
+
+/// Parses a size in bytes.
+pub(super) fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    checked(from, |bytes: u32| match usize::try_from(bytes) {
+        Ok(0) | Err(_) => {
+            Err("must be 1 or more: give a number of bytes such as 1048576".to_owned())
+        }
+        Ok(bytes) => Ok(bytes),
+    })
+}
+
+/// Parses a maximum number of live keys.
+pub(super) fn quota<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    checked(from, |quota| match quota {
+        1..=MAX_QUOTA => Ok(Some(quota)),
+        _ => Err(format!("must be between 1 and {MAX_QUOTA}")),
+    })
+}
+
+/// Parses a list of methods.
+pub(super) fn methods<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Method>, D::Error> {
+    let method = |text: String| match Method::from_bytes(text.as_bytes()) {
+        Ok(method) if !text.bytes().any(|letter| letter.is_ascii_lowercase()) => Ok(method),
+        _ => Err(format!(
+            "{text:?} is not a method: write, for example, POST, in capitals"
+        )),
+    };
+    checked(from, |methods: Vec<String>| match methods.is_empty() {
+        true => Err("methods is empty: write, for example, [\"POST\"]".to_owned()),
+        false => methods.into_iter().map(method).collect(),
+    })
+}
+
+/// Parses the source of the client's key.
+pub(super) fn key<'de, D: Deserializer<'de>>(from: D) -> Result<KeyFrom, D::Error> {
+    Ok(match WordOrTable::deserialize(from)? {
+        WordOrTable::Word(KeyWord::Header) => KeyFrom::Header(IDEMPOTENCY_KEY),
+        WordOrTable::Word(KeyWord::Content) => KeyFrom::Content,
+        WordOrTable::Table(KeyTable { header }) => KeyFrom::Header(header.0),
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum KeyWord {
+    Header,
+    Content,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyTable {
+    header: Header,
+}
 
 /// A route's name.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Name(pub(super) String);
 
@@ -41,11 +153,11 @@ impl TryFrom<String> for Name {
 }
 
 /// A path, optionally with parameters.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Path(pub(super) String);
+pub(super) struct RoutePath(pub(super) String);
 
-impl TryFrom<String> for Path {
+impl TryFrom<String> for RoutePath {
     type Error = String;
 
     fn try_from(path: String) -> Result<Self, String> {
@@ -55,56 +167,27 @@ impl TryFrom<String> for Path {
                     .to_owned(),
             );
         }
-        Ok(Path(path))
-    }
-}
-
-/// An HTTP method.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct Verb(pub(super) Method);
-
-impl TryFrom<String> for Verb {
-    type Error = String;
-
-    fn try_from(method: String) -> Result<Self, String> {
-        match Method::from_bytes(method.as_bytes()) {
-            Ok(known) if method.bytes().all(|letter| !letter.is_ascii_lowercase()) => {
-                Ok(Verb(known))
-            }
-            _ => Err(format!(
-                "{method:?} is not a method: write, for example, POST, in capitals"
-            )),
-        }
+        Ok(RoutePath(path))
     }
 }
 
 /// The name of a header.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Header(pub(super) String);
+pub(super) struct Header(pub(super) HeaderName);
 
 impl TryFrom<String> for Header {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        let known: HeaderName = name.parse().map_err(|_| {
-            format!("{name:?} is not a header name: write, for example, X-Request-Id")
-        })?;
-        Ok(Header(known.as_str().to_owned()))
-    }
-}
-
-impl Header {
-    pub(super) fn name(&self) -> HeaderName {
-        self.0
-            .parse()
-            .expect("the name was checked when it was parsed")
+        name.parse()
+            .map(Header)
+            .map_err(|_| format!("{name:?} is not a header name: write, for example, X-Request-Id"))
     }
 }
 
 /// The caller of a request: `"none"`, a list of headers, or `{ cookie = "session" }`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Principal {
     None,
     Headers(Vec<Header>),
@@ -125,8 +208,8 @@ struct PrincipalTable {
 
 impl<'de> Deserialize<'de> for Principal {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl<'de> Visitor<'de> for Written {
+        struct PrincipalVisitor;
+        impl<'de> Visitor<'de> for PrincipalVisitor {
             type Value = Principal;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,38 +240,37 @@ impl<'de> Deserialize<'de> for Principal {
                 Ok(Principal::Cookie(table.cookie))
             }
         }
-        from.deserialize_any(Written)
+        from.deserialize_any(PrincipalVisitor)
     }
 }
 
 /// Name of a response header that may be stored: not a header of the transfer.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "Header")]
-pub(super) struct AnswerHeader(pub(super) Header);
+pub(super) struct AnswerHeader(pub(super) HeaderName);
 
 impl TryFrom<Header> for AnswerHeader {
     type Error = String;
 
-    fn try_from(header: Header) -> Result<Self, String> {
-        let carries = [
+    fn try_from(Header(name): Header) -> Result<Self, String> {
+        let of_transfer = [
             header::CONNECTION,
             header::CONTENT_LENGTH,
             header::TRAILER,
             header::TRANSFER_ENCODING,
             header::UPGRADE,
         ];
-        if carries.contains(&header.name()) {
+        if of_transfer.contains(&name) {
             return Err(format!(
-                "{} is a header of the transfer, which the gate sets itself: leave it out",
-                header.0
+                "{name} is a header of the transfer, which the gate sets itself: leave it out"
             ));
         }
-        Ok(AnswerHeader(header))
+        Ok(AnswerHeader(name))
     }
 }
 
 /// The value of a header.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Deserialize)]
 #[serde(try_from = "String")]
 struct HeaderText(HeaderValue);
 
@@ -202,52 +284,40 @@ impl TryFrom<String> for HeaderText {
     }
 }
 
-/// Source of the key.
-pub(super) type Key = WordOr<KeyWord, KeyTable>;
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum KeyWord {
-    Header,
-    Content,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct KeyTable {
-    pub(super) header: Header,
-}
-
-/// Response to a request whose own work is in flight.
-pub(super) type InFlightPolicy = WordOr<InFlightWord, InFlightTable>;
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum InFlightWord {
+/// Response to a duplicate while the first request is in flight.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "WordOrTable<InFlightWord, InFlightTable>")]
+pub(super) enum InFlightRule {
     Conflict,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "InFlightKeys")]
-pub(super) enum InFlightTable {
     Wait(Duration),
     Template(Answer),
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum InFlightWord {
+    Conflict,
+}
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct InFlightKeys {
-    wait: Option<Wait>,
+struct InFlightTable {
+    #[serde(default, deserialize_with = "wait")]
+    wait: Option<Duration>,
     template: Option<Answer>,
 }
 
-impl TryFrom<InFlightKeys> for InFlightTable {
+impl TryFrom<WordOrTable<InFlightWord, InFlightTable>> for InFlightRule {
     type Error = &'static str;
 
-    fn try_from(keys: InFlightKeys) -> Result<Self, &'static str> {
-        match (keys.wait, keys.template) {
-            (Some(wait), None) => Ok(InFlightTable::Wait(wait.0)),
-            (None, Some(template)) => Ok(InFlightTable::Template(template)),
+    fn try_from(value: WordOrTable<InFlightWord, InFlightTable>) -> Result<Self, &'static str> {
+        let table = match value {
+            WordOrTable::Word(InFlightWord::Conflict) => return Ok(InFlightRule::Conflict),
+            WordOrTable::Table(table) => table,
+        };
+        match (table.wait, table.template) {
+            (Some(wait), None) => Ok(InFlightRule::Wait(wait)),
+            (None, Some(template)) => Ok(InFlightRule::Template(template)),
             _ => Err(
                 "must be \"conflict\", { wait = \"30s\" } or { template = { status = 200, body = '…' } }",
             ),
@@ -255,23 +325,8 @@ impl TryFrom<InFlightKeys> for InFlightTable {
     }
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(try_from = "Time")]
-struct Wait(Duration);
-
-impl TryFrom<Time> for Wait {
-    type Error = String;
-
-    fn try_from(time: Time) -> Result<Self, String> {
-        if time.0 > MAX_WAIT {
-            return Err(format!("the maximum wait is {MAX_WAIT:?}: lower it"));
-        }
-        Ok(Wait(time.0))
-    }
-}
-
 /// A custom response.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(try_from = "AnswerKeys")]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -283,7 +338,7 @@ pub(super) struct Answer {
 struct AnswerKeys {
     status: u16,
     #[serde(default)]
-    headers: BTreeMap<AnswerHeader, HeaderText>,
+    headers: HashMap<AnswerHeader, HeaderText>,
     body: Json,
 }
 
@@ -307,8 +362,10 @@ impl TryFrom<AnswerKeys> for Answer {
 
     fn try_from(keys: AnswerKeys) -> Result<Self, turno::Error> {
         let mut template = Template::new(keys.status, keys.body.0)?;
-        for (name, value) in keys.headers {
-            template = template.header(name.0.name(), value.0);
+        let mut headers: Vec<_> = keys.headers.into_iter().collect();
+        headers.sort_by(|(a, _), (b, _)| a.0.as_str().cmp(b.0.as_str()));
+        for (name, value) in headers {
+            template = template.header(name.0, value.0);
         }
         Ok(Answer {
             status: keys.status,
@@ -318,54 +375,54 @@ impl TryFrom<AnswerKeys> for Answer {
 }
 
 /// What happens to a request whose earlier run is unknown.
-pub(super) type UnknownPolicy = WordOr<UnknownWord, UnknownTable>;
+#[derive(Debug, Deserialize)]
+#[serde(from = "WordOrTable<UnknownWord, UnknownTable>")]
+pub(super) enum UnknownRule {
+    Refuse,
+    Rerun,
+    Probe(ProbeTable),
+}
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum UnknownWord {
+enum UnknownWord {
     Refuse,
     Rerun,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct UnknownTable {
-    pub(super) probe: Probe,
+struct UnknownTable {
+    probe: ProbeTable,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Probe {
-    pub(super) path: Question,
-    pub(super) timeout: Option<Time>,
-}
-
-/// Path of a probe.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct Question {
-    pub(super) text: String,
+pub(super) struct ProbeTable {
     pub(super) path: ProbePath,
+    #[serde(default, deserialize_with = "optional_above_zero")]
+    pub(super) timeout: Option<Duration>,
 }
 
-impl TryFrom<String> for Question {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let path = text.parse()?;
-        Ok(Question { text, path })
+impl From<WordOrTable<UnknownWord, UnknownTable>> for UnknownRule {
+    fn from(value: WordOrTable<UnknownWord, UnknownTable>) -> Self {
+        match value {
+            WordOrTable::Word(UnknownWord::Refuse) => UnknownRule::Refuse,
+            WordOrTable::Word(UnknownWord::Rerun) => UnknownRule::Rerun,
+            WordOrTable::Table(table) => UnknownRule::Probe(table.probe),
+        }
     }
 }
 
 /// Range of statuses: `2xx`, `404`, `200-299`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Range {
+pub(super) struct StatusRange {
     pub(super) text: String,
     pub(super) range: RangeInclusive<u16>,
 }
 
-impl TryFrom<String> for Range {
+impl TryFrom<String> for StatusRange {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -389,7 +446,7 @@ impl TryFrom<String> for Range {
                 && !range.is_empty()
         });
         match known {
-            Some(range) => Ok(Range { text, range }),
+            Some(range) => Ok(StatusRange { text, range }),
             None => Err(format!(
                 "{text:?} is not a status: write 2xx, 404 or 500-503, between 200 and 599"
             )),
@@ -398,42 +455,9 @@ impl TryFrom<String> for Range {
 }
 
 /// Meaning of a response that is not stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Unstored {
     Release,
     Unknown,
-}
-
-/// What happens on a failure: reject the request (closed) or pass it on (open).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum FailureMode {
-    Closed,
-    Open,
-}
-
-/// Whether a route's policy is enforced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Mode {
-    On,
-    Shadow,
-    Off,
-}
-
-/// TTL of an answer.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(try_from = "Pause")]
-pub(super) struct Ttl(pub(super) Duration);
-
-impl TryFrom<Pause> for Ttl {
-    type Error = &'static str;
-
-    fn try_from(pause: Pause) -> Result<Self, &'static str> {
-        match pause.0 {
-            ttl if ttl > MAX_TTL => Err("the maximum is ten years: lower the TTL"),
-            ttl => Ok(Ttl(ttl)),
-        }
-    }
 }
