@@ -58,7 +58,6 @@ pub mod inbox;
 pub mod lock;
 pub mod once;
 pub mod outbox;
-mod poll_pause;
 mod pool;
 #[cfg(feature = "http")]
 pub mod problem;
@@ -71,6 +70,7 @@ mod sweeper;
 mod turno;
 pub mod tx;
 mod uncancelled;
+mod waiting;
 mod wake;
 
 pub use handler_error::HandlerError;
