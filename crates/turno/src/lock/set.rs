@@ -93,7 +93,7 @@ impl LockSet {
         if self.each.order == WaitOrder::Fifo {
             return Err(Error::invalid(
                 "fifo",
-                "standing in several lines at once could block everybody: leave out fifo",
+                "first in, first out on several resources could deadlock: leave out fifo",
             ));
         }
         self.each.ask.request = self.each.own_request();
