@@ -575,7 +575,7 @@ pub(crate) fn stale(claim: &ClaimId) -> Error {
     Error::new(
         Kind::Lost,
         format!(
-            "the claim {claim} is lost: another worker may have the item. Roll back; it is done again by whoever has it"
+            "the claim {claim} is lost: another worker may have the item. Roll back; the other worker processes it"
         ),
     )
 }

@@ -60,7 +60,6 @@ pub mod lock;
 pub mod once;
 pub mod outbox;
 pub mod overview;
-mod poll_pause;
 mod pool;
 #[cfg(feature = "http")]
 pub mod problem;
@@ -73,6 +72,7 @@ mod sweeper;
 mod turno;
 pub mod tx;
 mod uncancelled;
+mod waiting;
 mod wake;
 
 pub use handler_error::HandlerError;

@@ -63,7 +63,7 @@ pub async fn guard(tx: &mut impl Transaction, id: &LeaseId) -> Result<()> {
 }
 
 use crate::store::{LockAcquire, LockBreak, LockOutcome, LockRelease, LockRenew};
-use crate::uncancelled;
+use crate::uncancelled::{self, ReleaseOnCancel};
 
 /// The handle of a lock, and the options of its next call. Nothing happens before [`Lock::acquire`], [`Lock::run`] or another
 /// `async` method.
@@ -198,8 +198,8 @@ impl Lock {
     pub async fn acquire(mut self) -> Result<Acquire> {
         self.check()?;
         self.ask.request = self.own_request();
-        let answer = wait::acquire(&self, self.patience()).await?;
-        Ok(answer.map_or_else(Acquire::Busy, Acquire::Acquired))
+        let outcome = wait::acquire(&self, self.wait_options()).await?;
+        Ok(outcome.map_or_else(Acquire::Busy, Acquire::Acquired))
     }
 
     /// Sets which hold [`Lock::release`] ends, by the request id of the acquire that took it. Default: the newest hold.
@@ -322,8 +322,8 @@ impl Lock {
         self.request.unwrap_or_else(Uuid::now_v7)
     }
 
-    fn patience(&self) -> wait::Patience {
-        wait::Patience {
+    fn wait_options(&self) -> wait::WaitOptions {
+        wait::WaitOptions {
             wait: self.wait,
             order: self.order,
             retry: self.retry,
@@ -353,40 +353,32 @@ impl Lock {
 }
 
 impl wait::Attempt for Lock {
-    type Taken = Lease;
+    type Lease = Lease;
 
-    fn asker(&self) -> (&Turno, &LockAcquire) {
+    fn caller(&self) -> (&Turno, &LockAcquire) {
         (&self.turno, &self.ask)
     }
 
-    async fn attempt(&self) -> wait::Tried<Lease> {
+    async fn attempt(&self) -> Result<wait::Outcome<Lease>> {
         let (turno, ask) = (self.turno.clone(), self.ask.clone());
-        uncancelled::run_to_completion(async move {
-            // Taken before the question is sent: the lease can only be longer than this clock believes.
-            let asked = Instant::now();
-            Ok(match turno.store().lock_acquire(&ask).await? {
-                LockOutcome::Acquired(grant) => Ok(Lease::new(turno, grant, &ask, asked)),
-                LockOutcome::Busy(busy) => Err(busy),
-            })
-        })
-        .await
+        uncancelled::run_to_completion(try_acquire(turno, ask)).await
     }
 
     async fn attempt_waiting(
         &self,
         wait: Duration,
         order: WaitOrder,
-    ) -> Result<Option<std::result::Result<Lease, Busy>>> {
+    ) -> Result<Option<wait::Outcome<Lease>>> {
         let (turno, ask) = (&self.turno, &self.ask);
-        let undelivered = ReleaseOnCancel::new(turno, ask);
+        let undelivered = ReleaseOnCancel::new(turno.clone(), ask.clone(), release_grant);
         let asked = Instant::now();
         let waited = turno.store().lock_acquire_waiting(ask, wait, order).await;
-        undelivered.heard();
+        undelivered.delivered();
         match waited? {
             None => Ok(None),
             Some(LockOutcome::Busy(busy)) => Ok(Some(Err(busy))),
-            // Counted from before the question, a lease that was waited for is over sooner than it is. Asked again, the same
-            // request is told how long it still has.
+            // The grant came some time after the request, so a lease that is counted from the request would end too early. A
+            // repetition of the same request returns how long the lease still lasts.
             Some(LockOutcome::Acquired(_)) if asked.elapsed() > renewal::margin(ask.ttl) => {
                 self.attempt().await.map(Some)
             }
@@ -397,36 +389,18 @@ impl wait::Attempt for Lock {
     }
 }
 
-/// If a waiting acquire is cancelled, the grant may already have happened. On drop, the same request id is replayed, and a lease
-/// that it returns is released.
-struct ReleaseOnCancel(Option<(Turno, LockAcquire)>);
-
-impl ReleaseOnCancel {
-    fn new(turno: &Turno, ask: &LockAcquire) -> Self {
-        ReleaseOnCancel(Some((turno.clone(), ask.clone())))
-    }
-
-    fn heard(mut self) {
-        self.0 = None;
-    }
+async fn try_acquire(turno: Turno, ask: LockAcquire) -> Result<wait::Outcome<Lease>> {
+    // Taken before the request is sent, so that the lease never ends later by this clock than by the store's.
+    let asked = Instant::now();
+    Ok(match turno.store().lock_acquire(&ask).await? {
+        LockOutcome::Acquired(grant) => Ok(Lease::new(turno, grant, &ask, asked)),
+        LockOutcome::Busy(busy) => Err(busy),
+    })
 }
 
-impl Drop for ReleaseOnCancel {
-    fn drop(&mut self) {
-        let Some((turno, ask)) = self.0.take() else {
-            return;
-        };
-        turno.clone().spawn_background(async move {
-            let asked = Instant::now();
-            match turno.store().lock_acquire(&ask).await {
-                Ok(LockOutcome::Acquired(grant)) => drop(Lease::new(turno, grant, &ask, asked)),
-                Ok(LockOutcome::Busy(_)) => {}
-                Err(error) => {
-                    tracing::debug!(%error, "not asked whether it was granted; a lease ends with its time to live");
-                }
-            }
-        });
-    }
+/// Releases what a cancelled request may have been granted: repeats it, and drops the lease that it returns.
+async fn release_grant(turno: Turno, ask: LockAcquire) -> Result<()> {
+    try_acquire(turno, ask).await.map(drop)
 }
 
 /// Outcome of [`Lock::acquire`]. It is exhaustive: a lock is acquired or busy.

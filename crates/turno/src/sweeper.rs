@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::Turno;
-use crate::poll_pause;
 use crate::store::{Sweep, Swept};
+use crate::waiting;
 
 /// Default of [`Sweeper::every`].
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
@@ -91,7 +91,7 @@ impl Sweeper {
             .max(self.interval);
         let mut pause = self.interval;
         loop {
-            tokio::time::sleep(poll_pause::jittered(pause)).await;
+            tokio::time::sleep(waiting::jittered(pause)).await;
             match self.turno.sweep(&self.retention).await {
                 Ok(swept) => {
                     refused = None;

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_and_virtual_hosts_are_what_people_mean() {
+    fn hosts_and_virtual_hosts_are_parsed() {
         let shown = |url| Address::parse(url).unwrap().to_string();
         assert_eq!(shown("amqp://broker"), "broker:5672");
         assert_eq!(shown("amqp://broker/"), "broker:5672");

@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 use super::{Address, fault};
 
 /// Maximum duration of an orderly close before the socket is shut down.
-const GOODBYE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection. The client library's own recovery is off: with it, confirms could not be assigned to a connection.
 pub(crate) struct Link {
@@ -32,7 +32,7 @@ pub(crate) struct Dial<'a> {
     pub(crate) authorities: Option<&'a str>,
     /// Connection name that the broker's operators see.
     pub(crate) name: &'a str,
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl Dial<'_> {
@@ -43,11 +43,11 @@ impl Dial<'_> {
         let scissors = Scissors::default();
         // Until `connect` returns, dropping its future must close the socket.
         let attempt = Attempt(Some(scissors.clone()));
-        let connecting = tokio::time::timeout(self.patience, self.handshake(&scissors));
+        let connecting = tokio::time::timeout(self.timeout, self.handshake(&scissors));
         let connection = match connecting.await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(fault::explain(&error)),
-            Err(_) => return Err(format!("no answer within {:?}", self.patience)),
+            Err(_) => return Err(format!("no answer within {:?}", self.timeout)),
         };
         let (tell, blocked) = watch::channel(None);
         let mut events = connection.events_listener();
@@ -77,14 +77,14 @@ impl Dial<'_> {
             cert_chain: self.authorities.map(str::to_owned),
         };
         let scissors = scissors.clone();
-        let patience = self.patience;
+        let limit = self.timeout;
         Connection::connector(
             self.address.uri().clone(),
             runtime,
             // This runs on a thread of the client library, which cannot be cancelled, so it needs a timeout of its own.
             async move |uri, runtime| {
                 let host = uri.authority.host.as_str();
-                let dialled = tokio::time::timeout(patience, async {
+                let dialled = tokio::time::timeout(limit, async {
                     let found = tokio::net::lookup_host((host, uri.authority.port)).await?;
                     let stream =
                         AsyncTcpStream::connect(&runtime, found.collect::<Vec<_>>()).await?;
@@ -141,7 +141,7 @@ impl Link {
     pub(crate) async fn close(&self) {
         if self.is_alive() {
             let goodbye = self.connection.close(200, "goodbye".into());
-            let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, goodbye).await;
         }
         self.cut();
     }

@@ -63,7 +63,7 @@ where
             address: &self.consumer.address,
             authorities: self.consumer.authorities.as_deref(),
             name: "turno consumer",
-            patience: self.consumer.silence,
+            timeout: self.consumer.silence,
         };
         let link = tokio::select! {
             () = self.shutdown.cancelled() => return Ok(()),

@@ -1,4 +1,4 @@
-//! Taking items by in_flight.
+//! Claiming items without a worker.
 
 use std::time::Duration;
 
@@ -7,11 +7,13 @@ use uuid::Uuid;
 
 use super::idle::Idle;
 use super::{Inbox, wake_name};
+use crate::Turno;
 use crate::check;
 use crate::error::Result;
-use crate::store::Batching;
-use crate::store::{ClaimedItem, InboxClaim};
-use crate::uncancelled;
+use crate::store::{Batching, ClaimedItem, InboxClaim};
+use crate::uncancelled::{self, ReleaseOnCancel};
+use crate::waiting::{Waiter, wait_until};
+use crate::wake::{LeadsInTurn, Watch};
 
 /// Options of a claim. Nothing happens before [`ClaimBuilder::take`].
 ///
@@ -92,61 +94,31 @@ impl ClaimBuilder {
         check::lease(self.lease)?;
         check::wait(self.wait)?;
         check::limit(self.limit)?;
+        if self.wait.is_zero() {
+            return self.attempt().await;
+        }
         let store = self.inbox.turno().store();
-        if !self.wait.is_zero()
-            && let Some(items) = store.inbox_claim_waiting(&self.ask(), self.wait).await?
-        {
+        if let Some(items) = store.inbox_claim_waiting(&self.ask(), self.wait).await? {
             return Ok(items);
         }
         let deadline = Instant::now() + self.wait;
-        let watch = store.wakers().watch(&wake_name(self.inbox.queue()));
-        // Of all who wait for one queue in one process, one looks for all; the others sleep until it is their turn.
-        let mut leads = None;
-        let mut idle = Idle::default();
-        let mut waited = false;
-        loop {
-            let woken = watch.next();
-            let looked = Instant::now();
-            let items = self.look().await?;
-            if !items.is_empty() || Instant::now() >= deadline {
-                if waited && leads.is_none() && !items.is_empty() {
-                    watch.give_turn();
-                }
-                return Ok(items);
-            }
-            waited = true;
-            leads = leads.or_else(|| watch.lead_in_turn());
-            if leads.is_none() {
-                tokio::select! {
-                    () = watch.turn() => {}
-                    () = tokio::time::sleep_until(deadline) => {}
-                }
-                continue;
-            }
-            let most = deadline.saturating_duration_since(Instant::now());
-            let most = most.min(self.inbox.turno().settings().idle_poll_max);
-            let Some(pause) = idle.pause(store, self.inbox.queue(), looked, most).await else {
-                continue;
-            };
-            tokio::select! {
-                () = woken => {}
-                () = tokio::time::sleep(pause) => {}
-                () = tokio::time::sleep_until(deadline) => {}
-            }
-        }
+        Box::pin(wait_until(deadline, ClaimWaiter::new(&self))).await
     }
 
-    /// One look, asked to the end.
-    async fn look(&self) -> Result<Vec<ClaimedItem>> {
+    /// Claims once. If the caller is cancelled meanwhile, the items are given back.
+    async fn attempt(&self) -> Result<Vec<ClaimedItem>> {
         let (inbox, ask) = (self.inbox.clone(), self.ask());
         let undelivered = uncancelled::run_to_completion(async move {
             let items = inbox.turno().store().inbox_claim(&ask).await?;
-            Ok(ReleaseOnCancel { inbox, items })
+            let turno = inbox.turno().clone();
+            Ok(ReleaseOnCancel::new(turno, (inbox, items), give_back))
         });
-        Ok(undelivered.await?.heard())
+        let delivered = undelivered.await?.delivered();
+        Ok(delivered.map_or_else(Vec::new, |(_, items)| items))
     }
 
-    /// A look that finds nothing has claimed nothing: so the caller's own request is good for every look.
+    /// The parameters of one attempt. An attempt without items has claimed nothing, so each attempt may have the caller's
+    /// request id.
     fn ask(&self) -> InboxClaim {
         InboxClaim {
             queue: self.inbox.queue().to_owned(),
@@ -162,29 +134,78 @@ impl ClaimBuilder {
     }
 }
 
-/// Items that were claimed for a caller that may be cancelled. Dropped, they are given back: no attempt has begun.
-struct ReleaseOnCancel {
-    inbox: Inbox,
-    items: Vec<ClaimedItem>,
+async fn give_back(_: Turno, (inbox, items): (Inbox, Vec<ClaimedItem>)) -> Result<()> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    let claims: Vec<_> = items.iter().map(|item| item.claim).collect();
+    inbox.give_back(&claims).await.map(drop)
 }
 
-impl ReleaseOnCancel {
-    fn heard(mut self) -> Vec<ClaimedItem> {
-        std::mem::take(&mut self.items)
+/// Of the callers in this process that wait for one queue, one polls the store; the others wait for their turn.
+struct ClaimWaiter<'a> {
+    claim: &'a ClaimBuilder,
+    idle: Idle,
+    /// When the last attempt began.
+    attempted: Instant,
+    has_waited: bool,
+    leads: Option<LeadsInTurn>,
+    watch: Watch,
+}
+
+impl<'a> ClaimWaiter<'a> {
+    fn new(claim: &'a ClaimBuilder) -> Self {
+        let inbox = &claim.inbox;
+        let wakers = inbox.turno().store().wakers();
+        ClaimWaiter {
+            claim,
+            idle: Idle::default(),
+            attempted: Instant::now(),
+            has_waited: false,
+            leads: None,
+            watch: wakers.watch(&wake_name(inbox.queue())),
+        }
     }
 }
 
-impl Drop for ReleaseOnCancel {
-    fn drop(&mut self) {
-        if self.items.is_empty() {
-            return;
+impl Waiter for ClaimWaiter<'_> {
+    type Outcome = Vec<ClaimedItem>;
+
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    async fn attempt(&mut self) -> Result<Vec<ClaimedItem>> {
+        self.attempted = Instant::now();
+        let items = self.claim.attempt().await?;
+        if self.has_waited && self.leads.is_none() && !items.is_empty() {
+            self.watch.give_turn();
         }
-        let claims: Vec<_> = self.items.iter().map(|item| item.claim).collect();
-        let inbox = self.inbox.clone();
-        self.inbox.turno().spawn_background(async move {
-            if let Err(error) = inbox.give_back(&claims).await {
-                tracing::debug!(%error, "not given back; the claims end by themselves");
+        Ok(items)
+    }
+
+    fn is_pending(items: &Vec<ClaimedItem>) -> bool {
+        items.is_empty()
+    }
+
+    async fn next_attempt(&mut self, deadline: Instant) -> Option<Instant> {
+        self.has_waited = true;
+        self.leads = self.leads.take().or_else(|| self.watch.lead_in_turn());
+        if self.leads.is_none() {
+            tokio::select! {
+                () = self.watch.turn() => {}
+                () = tokio::time::sleep_until(deadline) => {}
             }
-        });
+            return None;
+        }
+        let inbox = &self.claim.inbox;
+        let longest = deadline
+            .saturating_duration_since(Instant::now())
+            .min(inbox.turno().settings().idle_poll_max);
+        let store = inbox.turno().store();
+        let pause = self
+            .idle
+            .pause(store, inbox.queue(), self.attempted, longest);
+        Some(Instant::now() + pause.await?)
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::poll_pause;
 use crate::store::{InboxIdle, InboxIdleness, Store};
+use crate::waiting;
 
 /// The shortest pause: something is due any moment.
 const LEAST_PAUSE: Duration = Duration::from_millis(5);
@@ -59,7 +59,7 @@ impl Idle {
         let ask = InboxIdle {
             queue: queue.to_owned(),
             listens: if hears {
-                most.mul_f64(poll_pause::MOST_JITTER) + MARGIN
+                most.mul_f64(waiting::MAX_JITTER) + MARGIN
             } else {
                 Duration::ZERO
             },
@@ -77,9 +77,9 @@ impl Idle {
             return None;
         }
         let pause = if is_sure {
-            poll_pause::jittered(most)
+            waiting::jittered(most)
         } else {
-            poll_pause::growing(since.elapsed(), most)
+            waiting::growing_pause(since.elapsed(), most)
         };
         Some(due.map_or(pause, |due| due.max(LEAST_PAUSE).min(pause)))
     }

@@ -93,24 +93,21 @@ impl LockSet {
         if self.each.order == WaitOrder::Fifo {
             return Err(Error::invalid(
                 "fifo",
-                "waiting for several locks in order could block all callers: leave out fifo",
+                "first in, first out on several resources could deadlock: leave out fifo",
             ));
         }
         self.each.ask.request = self.each.own_request();
-        let patience = self.each.patience();
+        let options = self.each.wait_options();
         let ask = LockAcquireAll {
             resources: self.resources,
             each: self.each.ask,
         };
-        let answer = wait::acquire(
-            &Multi {
-                turno: self.turno,
-                ask,
-            },
-            patience,
-        )
-        .await?;
-        Ok(answer.map_or_else(AcquireAll::Busy, AcquireAll::Acquired))
+        let multi = Multi {
+            turno: self.turno,
+            ask,
+        };
+        let outcome = wait::acquire(&multi, options).await?;
+        Ok(outcome.map_or_else(AcquireAll::Busy, AcquireAll::Acquired))
     }
 
     /// Does some work under all of them; as [`Lock::run`].
@@ -149,13 +146,13 @@ struct Multi {
 }
 
 impl wait::Attempt for Multi {
-    type Taken = LeaseSet;
+    type Lease = LeaseSet;
 
-    fn asker(&self) -> (&Turno, &LockAcquire) {
+    fn caller(&self) -> (&Turno, &LockAcquire) {
         (&self.turno, &self.ask.each)
     }
 
-    async fn attempt(&self) -> wait::Tried<LeaseSet> {
+    async fn attempt(&self) -> Result<wait::Outcome<LeaseSet>> {
         let (turno, ask) = (self.turno.clone(), self.ask.clone());
         uncancelled::run_to_completion(async move {
             let asked = Instant::now();

@@ -1,252 +1,298 @@
-//! Waiting for a lock: until its release is heard of, its holder's time is up, or a look now and
-//! then finds it free; whichever comes first.
+//! Waiting for a lock: until its release is notified, its lease expires, or a poll finds it free.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::Turno;
 use crate::error::Result;
-use crate::poll_pause;
 use crate::settings::Retry;
 use crate::store::{Busy, LockAcquire, LockLeave, LockWait, WAITER_ALIVE, WaitOrder, WaitOutcome};
+use crate::waiting::{Waiter, growing_pause, wait_until};
+use crate::wake::Watch;
 
-/// The first pause between two looks; it grows by half each time.
-const FIRST_LOOK: Duration = Duration::from_millis(20);
-/// The pause after a release was heard of that somebody else was quicker to use: its own end will be heard of too. Not for
-/// long, because a look is also in vain while the row is only being changed.
-const LOOK_BEATEN: Duration = Duration::from_millis(100);
-/// Of a crowd that hears of a release, one can have it, and the looks of the others cost as much as its own. So whoever was
-/// beaten looks a little later the next time, at random, by so much more each time; up to a bound.
-const SPREAD: Duration = Duration::from_millis(3);
-const WIDEST_SPREAD: Duration = Duration::from_millis(50);
-/// The longest pause when releases are heard of, before it is certain that they are.
-const LOOK_HEARING: Duration = Duration::from_secs(1);
-/// The waiters of one process look at moments this far apart.
-const TOGETHER: Duration = Duration::from_millis(100);
+/// First pause between two attempts; it grows by half each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// Pause after a release that another waiter used first. Short, because an attempt also fails while another transaction
+/// changes the row.
+const PAUSE_AFTER_LOSS: Duration = Duration::from_millis(100);
+/// A release wakes every waiter, one of them gets the lock, and the failed attempts of the others cost the store as much. So
+/// the next attempt of a waiter is delayed at random, by up to this much more after each loss.
+const SPREAD_PER_LOSS: Duration = Duration::from_millis(3);
+const MAX_SPREAD: Duration = Duration::from_millis(50);
+/// Longest pause while notifications arrive, until the waiter is registered for the whole lease that it waits for.
+const MAX_NOTIFIED_PAUSE: Duration = Duration::from_secs(1);
+/// After longer pauses, the waiters of one process make their attempts at multiples of this interval.
+const ATTEMPT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What was taken, or who is in the way.
-pub(super) type Tried<T> = Result<std::result::Result<T, Busy>>;
+/// A lease or leases, or the holder in the way.
+pub(super) type Outcome<T> = std::result::Result<T, Busy>;
 
-/// Something that can be tried. A trait, because the future of an async closure could not be said to be
-/// `Send`, and callers do spawn this.
+/// An acquire of one lock or of several. A trait, because the future of an async closure cannot be declared as `Send`, and
+/// callers spawn it.
 pub(super) trait Attempt: Sync {
-    type Taken: Send;
+    type Lease: Send;
 
-    /// Who tries.
-    fn asker(&self) -> (&Turno, &LockAcquire);
+    fn caller(&self) -> (&Turno, &LockAcquire);
 
-    /// One try.
-    fn attempt(&self) -> impl Future<Output = Tried<Self::Taken>> + Send;
+    /// Makes one attempt.
+    fn attempt(&self) -> impl Future<Output = Result<Outcome<Self::Lease>>> + Send;
 
-    /// Leaves the waiting to the store, if it can; `None` if it cannot.
+    /// Lets the store wait. Returns `None` if it does not support that.
     fn attempt_waiting(
         &self,
         wait: Duration,
         order: WaitOrder,
-    ) -> impl Future<Output = Result<Option<std::result::Result<Self::Taken, Busy>>>> + Send {
+    ) -> impl Future<Output = Result<Option<Outcome<Self::Lease>>>> + Send {
         let _ = (wait, order);
         std::future::ready(Ok(None))
     }
 }
 
-/// How a caller wants to wait.
+/// What to do while a lock is busy.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct WaitOptions {
     pub(super) wait: Option<Duration>,
     pub(super) order: WaitOrder,
     pub(super) retry: Retry,
 }
 
-/// Tries, and tries again as patiently as asked. What is seldom needed has a box of its own: a server has room for this once for
-/// each of its clients.
-pub(super) async fn acquire<A: Attempt>(what: &A, patience: Patience) -> Tried<A::Taken> {
-    if let Some(wait) = patience.wait.filter(|wait| !wait.is_zero())
-        && let Some(waited) = Box::pin(what.attempt_waiting(wait, patience.order)).await?
+/// Acquires, and waits or retries if the lock is busy. The futures of the slow paths are boxed: a server holds one future of
+/// this function per client, and it should be small.
+pub(super) async fn acquire<A: Attempt>(
+    what: &A,
+    options: WaitOptions,
+) -> Result<Outcome<A::Lease>> {
+    let WaitOptions { wait, order, retry } = options;
+    if let Some(wait) = wait.filter(|wait| !wait.is_zero())
+        && let Some(waited) = Box::pin(what.attempt_waiting(wait, order)).await?
     {
         return Ok(waited);
     }
     let busy = match what.attempt().await? {
-        Ok(taken) => return Ok(Ok(taken)),
+        Ok(lease) => return Ok(Ok(lease)),
         Err(busy) => busy,
     };
-    match patience.wait {
+    match wait {
         Some(wait) if wait.is_zero() => Ok(Err(busy)),
-        Some(wait) => Box::pin(wait_for(what, wait, patience.order, busy)).await,
-        None => Box::pin(try_again(what, patience.retry, busy)).await,
+        Some(wait) => {
+            let waiter = LockWaiter::new(what, order, busy);
+            Box::pin(wait_until(Instant::now() + wait, waiter)).await
+        }
+        None => Box::pin(retry_busy(what, retry, busy)).await,
     }
 }
 
-/// So many tries, with a pause between.
-async fn try_again<A: Attempt>(what: &A, retry: Retry, mut busy: Busy) -> Tried<A::Taken> {
+async fn retry_busy<A: Attempt>(
+    what: &A,
+    retry: Retry,
+    mut busy: Busy,
+) -> Result<Outcome<A::Lease>> {
     for _ in 1..retry.max {
         tokio::time::sleep(retry.delay).await;
         busy = match what.attempt().await? {
-            Ok(taken) => return Ok(Ok(taken)),
+            Ok(lease) => return Ok(Ok(lease)),
             Err(busy) => busy,
         };
     }
     Ok(Err(busy))
 }
 
-async fn wait_for<A: Attempt>(
-    what: &A,
-    wait: Duration,
-    order: WaitOrder,
-    mut busy: Busy,
-) -> Tried<A::Taken> {
-    let deadline = Instant::now() + wait;
-    let (turno, ask) = what.asker();
-    let mut line = Registration {
-        turno,
-        ask,
-        order,
-        place: None,
-    };
-    let wakers = turno.store().wakers();
-    let mut watch = wakers.watch(&busy.resource);
-    let began = Instant::now();
-    let mut pause = FIRST_LOOK;
-    let mut beaten = 0;
-    loop {
-        if watch.name() != busy.resource {
-            watch = wakers.watch(&busy.resource);
-        }
-        // One that has waited for a while signs in for the whole of a holding, and then sleeps until its end.
-        let sleeps =
-            pause >= LOOK_HEARING && wakers.is_live() && turno.store().waiter_alive().is_none();
-        let signed_in = line.stay(&busy.resource, sleeps).await?;
-        // Heard from here on: a release between the look and the pause is not missed.
-        let woken = watch.next();
-        let before = busy;
-        busy = match what.attempt().await? {
-            // Dropping the line signs out, behind the back of a caller who has waited long enough.
-            Ok(taken) => return Ok(Ok(taken)),
-            Err(busy) => busy,
-        };
-        let now = Instant::now();
-        if sleeps && signed_in && is_same_holding(&before, &busy) {
-            pause = turno.settings().idle_poll_max.max(LOOK_HEARING);
-        }
-        if now >= deadline {
-            return Ok(Err(busy));
-        }
-        tokio::select! {
-            () = woken => {
-                pause = LOOK_BEATEN;
-                // Whose turn it is in a line is settled: nobody is in its way.
-                if order == WaitOrder::Any {
-                    tokio::time::sleep_until(deadline.min(Instant::now() + spread(beaten))).await;
-                    beaten += 1;
-                }
-            }
-            () = tokio::time::sleep_until(deadline.min(next_look(now, &busy, pause))) => {
-                pause = if wakers.is_live() {
-                    pause.mul_f64(1.5).min(LOOK_HEARING)
-                } else {
-                    poll_pause::growing(began.elapsed(), turno.settings().idle_poll_max)
-                };
-            }
+struct LockWaiter<'a, A> {
+    what: &'a A,
+    /// The holder that the last attempt found.
+    busy: Busy,
+    registration: Registration<'a>,
+    watch: Watch,
+    began: Instant,
+    pause: Duration,
+    /// Number of releases that other waiters used first.
+    losses: u32,
+    /// Whether the store notifies this waiter at the end of the lease that the last attempt found.
+    is_registered_for_lease: bool,
+}
+
+impl<'a, A: Attempt> LockWaiter<'a, A> {
+    fn new(what: &'a A, order: WaitOrder, busy: Busy) -> Self {
+        let (turno, ask) = what.caller();
+        LockWaiter {
+            what,
+            registration: Registration {
+                turno,
+                ask,
+                order,
+                place: None,
+            },
+            watch: turno.store().wakers().watch(&busy.resource),
+            busy,
+            began: Instant::now(),
+            pause: FIRST_PAUSE,
+            losses: 0,
+            is_registered_for_lease: false,
         }
     }
 }
 
-/// Whether a waiter that signed in between two looks has signed in for the holding that both saw.
-fn is_same_holding(before: &Busy, now: &Busy) -> bool {
+impl<A: Attempt> Waiter for LockWaiter<'_, A> {
+    type Outcome = Outcome<A::Lease>;
+
+    async fn prepare(&mut self) -> Result<()> {
+        let store = self.registration.turno.store();
+        let wakers = store.wakers();
+        if self.watch.name() != self.busy.resource {
+            self.watch = wakers.watch(&self.busy.resource);
+        }
+        // After a longer wait, the waiter registers for the rest of the lease, and then pauses until its end.
+        let for_lease =
+            self.pause >= MAX_NOTIFIED_PAUSE && wakers.is_live() && store.waiter_alive().is_none();
+        let is_registered = self
+            .registration
+            .renew(&self.busy.resource, for_lease)
+            .await?;
+        self.is_registered_for_lease = for_lease && is_registered;
+        Ok(())
+    }
+
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    async fn attempt(&mut self) -> Result<Self::Outcome> {
+        let outcome = self.what.attempt().await?;
+        if let Err(busy) = &outcome {
+            let before = std::mem::replace(&mut self.busy, busy.clone());
+            if self.is_registered_for_lease && is_same_lease(&before, busy) {
+                let settings = self.registration.turno.settings();
+                self.pause = settings.idle_poll_max.max(MAX_NOTIFIED_PAUSE);
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn is_pending(outcome: &Self::Outcome) -> bool {
+        outcome.is_err()
+    }
+
+    async fn next_attempt(&mut self, _: Instant) -> Option<Instant> {
+        let next = next_attempt(Instant::now(), &self.busy, self.pause);
+        let turno = self.registration.turno;
+        self.pause = if turno.store().wakers().is_live() {
+            self.pause.mul_f64(1.5).min(MAX_NOTIFIED_PAUSE)
+        } else {
+            growing_pause(self.began.elapsed(), turno.settings().idle_poll_max)
+        };
+        Some(next)
+    }
+
+    async fn woken(&mut self, deadline: Instant) {
+        self.pause = PAUSE_AFTER_LOSS;
+        // With first in, first out, only the first waiter can get the lock, so no attempt competes with another.
+        if self.registration.order == WaitOrder::Any {
+            sleep_until(deadline.min(Instant::now() + spread(self.losses))).await;
+            self.losses += 1;
+        }
+    }
+}
+
+/// Returns whether two attempts found the same lease. Then a waiter that registered between them is registered for that lease.
+fn is_same_lease(before: &Busy, now: &Busy) -> bool {
     let end = |busy: &Busy| busy.holder.as_ref().map(|holder| holder.expires_at);
     !now.remaining.is_zero() && before.resource == now.resource && end(before) == end(now)
 }
 
-/// How long somebody who heard of a release, and was beaten so often before, leaves it to others.
-fn spread(beaten: u32) -> Duration {
-    let widest = SPREAD.saturating_mul(beaten).min(WIDEST_SPREAD);
-    widest.mul_f64(fastrand::f64())
+/// Returns the random delay of an attempt after a notification.
+fn spread(losses: u32) -> Duration {
+    let longest = SPREAD_PER_LOSS.saturating_mul(losses).min(MAX_SPREAD);
+    longest.mul_f64(fastrand::f64())
 }
 
-/// The holder's end, or a jittered pause, whichever is sooner. Whoever has waited for a while looks when others do, so that
-/// a crowd's looks go to the store together.
-fn next_look(now: Instant, busy: &Busy, pause: Duration) -> Instant {
+/// Returns the end of the lease or of the jittered pause, whichever is sooner. Attempts after longer pauses are aligned, so
+/// that the store gets those of many waiters in one batch.
+fn next_attempt(now: Instant, busy: &Busy, pause: Duration) -> Instant {
     let jittered = now + pause.mul_f64(0.75 + fastrand::f64() / 2.0);
-    let look = if pause > LOOK_BEATEN {
-        together(jittered)
+    let next = if pause > PAUSE_AFTER_LOSS {
+        aligned(jittered)
     } else {
         jittered
     };
     if busy.remaining.is_zero() {
-        look
+        next
     } else {
-        look.min(now + busy.remaining)
+        next.min(now + busy.remaining)
     }
 }
 
-/// The next moment at which this process's waiters look.
-fn together(at: Instant) -> Instant {
+/// Rounds up to the next multiple of [`ATTEMPT_INTERVAL`].
+fn aligned(at: Instant) -> Instant {
     static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let since = at.saturating_duration_since(*BEGAN).as_micros();
-    let step = TOGETHER.as_micros();
+    let step = ATTEMPT_INTERVAL.as_micros();
     let wait = since.next_multiple_of(step) - since;
     at + Duration::from_micros(u64::try_from(wait).unwrap_or_default())
 }
 
-/// A place among the waiters of one resource, given up when dropped.
+/// Registration of a waiter for one resource, removed on drop.
 struct Registration<'a> {
     turno: &'a Turno,
     ask: &'a LockAcquire,
     order: WaitOrder,
-    /// Where it stands, and until when it need not sign in again.
+    /// The registration in the store, and when it must be renewed.
     place: Option<(LockLeave, Instant)>,
 }
 
 impl Registration<'_> {
-    /// Signs in, and again when the last time is getting old. Whoever wants several resources moves to
-    /// the line of the one that is in the way.
+    /// Registers the waiter, and renews the registration when it becomes old or `for_lease` is set. A waiter for several
+    /// resources moves its registration to the one that is busy.
     ///
-    /// Answers whether it is signed in.
-    async fn stay(&mut self, resource: &str, again: bool) -> Result<bool> {
+    /// Returns whether it is registered.
+    async fn renew(&mut self, resource: &str, for_lease: bool) -> Result<bool> {
         let now = Instant::now();
         match &self.place {
-            Some((place, good)) if place.resource == resource && now < *good && !again => {
+            Some((place, renew_at))
+                if place.resource == resource && now < *renew_at && !for_lease =>
+            {
                 return Ok(true);
             }
-            Some((place, _)) if place.resource != resource => self.leave(),
+            Some((place, _)) if place.resource != resource => self.remove(),
             _ => {}
         }
         let place = LockLeave {
             resource: resource.to_owned(),
             owner: self.ask.owner.clone(),
         };
-        let sign_in = LockWait {
+        let waiter = LockWait {
             resource: place.resource.clone(),
             owner: place.owner.clone(),
             order: self.order,
             attribution: self.ask.attribution.clone(),
         };
         self.place = Some((place, now));
-        let signed_in = self.turno.store().lock_wait(&sign_in).await? == WaitOutcome::Registered;
-        if signed_in && let Some((_, good)) = &mut self.place {
-            *good = now + WAITER_ALIVE / 3;
+        let is_registered = self.turno.store().lock_wait(&waiter).await? == WaitOutcome::Registered;
+        if is_registered && let Some((_, renew_at)) = &mut self.place {
+            *renew_at = now + WAITER_ALIVE / 3;
         }
-        Ok(signed_in)
+        Ok(is_registered)
     }
 
-    fn leave(&mut self) {
+    /// Removes the registration in the background, so that the caller does not wait for it.
+    fn remove(&mut self) {
         if let Some((place, _)) = self.place.take() {
             self.turno
-                .spawn_background(leave(self.turno.clone(), place));
+                .spawn_background(remove(self.turno.clone(), place));
         }
     }
 }
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.leave();
+        self.remove();
     }
 }
 
-async fn leave(turno: Turno, place: LockLeave) {
+async fn remove(turno: Turno, place: LockLeave) {
     if let Err(error) = turno.store().lock_leave(&place).await {
-        tracing::debug!(%error, "a waiter could not sign out; its place lapses by itself");
+        tracing::debug!(%error, "a waiter's registration was not removed; it expires");
     }
     turno.store().wakers().wake(&place.resource);
 }

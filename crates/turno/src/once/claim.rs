@@ -204,7 +204,7 @@ impl Claim {
     fn ended(&self, settled: OnceSettled) {
         self.state.over.store(true, Ordering::Relaxed);
         if settled == OnceSettled::Stale {
-            tracing::warn!(claim = %self.id(), "an answer came too late: somebody else's run counts");
+            tracing::warn!(claim = %self.id(), "an answer came too late: another run counts");
             self.state.stale.cancel();
         }
     }

@@ -29,9 +29,7 @@ pub enum OnceError<E = Infallible> {
     #[error("the work is done, and its answer was not stored: look for its effects")]
     NotStored,
     /// The work was done here, but its lease had expired and another run has taken over.
-    #[error(
-        "the answer of {0} came too late: somebody else's run counts. Ask again to get its answer"
-    )]
+    #[error("the answer of {0} came too late: another run counts. Begin again to get its answer")]
     Stale(OnceClaim),
     /// The store is unavailable, or an argument is invalid. If the work was done, its answer may not be stored.
     #[error(transparent)]

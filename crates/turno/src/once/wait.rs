@@ -9,12 +9,13 @@ use tokio::time::Instant;
 use super::{Answer, Begin, Claim, Once, wake_name};
 use crate::Turno;
 use crate::error::Result;
-use crate::poll_pause;
 use crate::store::{OnceBegin, OnceOutcome, WhileInFlight};
-use crate::uncancelled;
+use crate::uncancelled::{self, ReleaseOnCancel};
+use crate::waiting::{Waiter, growing_pause, wait_until};
+use crate::wake::{Leads, Watch};
 
 /// Longest pause between two polls when notifications arrive: short enough that the store keeps the waiter registered.
-const LOOK_HEARING: Duration = Duration::from_secs(1);
+const MAX_NOTIFIED_PAUSE: Duration = Duration::from_secs(1);
 /// Pause after a lease's end before the next poll, so that the poll finds it expired.
 const AFTER_END: Duration = Duration::from_millis(5);
 
@@ -31,43 +32,67 @@ pub(super) async fn begin(once: &Once) -> Result<Begin> {
         return Ok(begun);
     }
     let wakers = once.turno.store().wakers();
-    let watch = wakers.watch(&wake_name(&ask.key));
-    let longest = once.turno.settings().idle_poll_max;
-    let began = Instant::now();
-    let mut leads = None;
-    loop {
-        // Subscribes before the poll, so that an answer between the poll and the pause is not missed.
-        let woken = watch.next();
-        let run = match try_begin(&once.turno, ask.clone()).await? {
-            Begin::InFlight(run) => run,
-            other => return Ok(other),
-        };
-        let now = Instant::now();
-        if now >= deadline {
-            return Ok(Begin::InFlight(run));
+    let waiter = AnswerWaiter {
+        leads: None,
+        watch: wakers.watch(&wake_name(&ask.key)),
+        once,
+        ask,
+        began: Instant::now(),
+        remaining: Duration::ZERO,
+    };
+    wait_until(deadline, waiter).await
+}
+
+struct AnswerWaiter<'a> {
+    once: &'a Once,
+    ask: OnceBegin,
+    began: Instant,
+    /// How long the lease of the other caller's run still lasts.
+    remaining: Duration,
+    leads: Option<Leads>,
+    watch: Watch,
+}
+
+impl Waiter for AnswerWaiter<'_> {
+    type Outcome = Begin;
+
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    async fn attempt(&mut self) -> Result<Begin> {
+        let begin = try_begin(&self.once.turno, self.ask.clone()).await?;
+        if let Begin::InFlight(run) = &begin {
+            self.remaining = run.remaining;
         }
-        leads = leads.or_else(|| watch.lead());
-        let pause = match (&leads, wakers.is_live()) {
+        Ok(begin)
+    }
+
+    fn is_pending(begin: &Begin) -> bool {
+        matches!(begin, Begin::InFlight(_))
+    }
+
+    async fn next_attempt(&mut self, _: Instant) -> Option<Instant> {
+        self.leads = self.leads.take().or_else(|| self.watch.lead());
+        let turno = &self.once.turno;
+        let longest = turno.settings().idle_poll_max;
+        let pause = match (&self.leads, turno.store().wakers().is_live()) {
             // The store notifies the waiter until the lease expires, or only while its registration is recent.
-            (Some(_), true) if once.turno.store().waiter_alive().is_none() => longest,
-            (Some(_), true) => LOOK_HEARING,
-            (Some(_), false) => poll_pause::growing(began.elapsed(), longest),
+            (Some(_), true) if turno.store().waiter_alive().is_none() => longest,
+            (Some(_), true) => MAX_NOTIFIED_PAUSE,
+            (Some(_), false) => growing_pause(self.began.elapsed(), longest),
             // The waiter that polls wakes the others.
-            (None, _) => once.wait,
+            (None, _) => self.once.wait,
         };
-        let next = now + pause.min(run.remaining.max(AFTER_END) + AFTER_END);
-        tokio::select! {
-            () = woken => {}
-            () = tokio::time::sleep_until(next.min(deadline)) => {}
-        }
+        Some(Instant::now() + pause.min(self.remaining.max(AFTER_END) + AFTER_END))
     }
 }
 
 /// Lets the store wait, if it supports that. Returns `None` if it does not.
 async fn begin_waiting(once: &Once, ask: &OnceBegin) -> Result<Option<Begin>> {
-    let undelivered = ReleaseOnCancel(Some((once.turno.clone(), ask.clone())));
+    let undelivered = ReleaseOnCancel::new(once.turno.clone(), ask.clone(), release_grant);
     let waited = once.turno.store().once_begin_waiting(ask, once.wait).await;
-    undelivered.heard();
+    undelivered.delivered();
     let Some(outcome) = waited? else {
         return Ok(None);
     };
@@ -78,29 +103,11 @@ async fn begin_waiting(once: &Once, ask: &OnceBegin) -> Result<Option<Begin>> {
     Ok(Some(begun))
 }
 
-/// Releases a claim on cancellation. If a caller is cancelled while the store waits, the claim may just have been granted.
-/// On drop, the same request id is sent again, and a claim that is returned is released.
-struct ReleaseOnCancel(Option<(Turno, OnceBegin)>);
-
-impl ReleaseOnCancel {
-    fn heard(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for ReleaseOnCancel {
-    fn drop(&mut self) {
-        let Some((turno, mut ask)) = self.0.take() else {
-            return;
-        };
-        ask.in_flight = WhileInFlight::Leave;
-        turno.clone().spawn_background(async move {
-            let outcome = turno.store().once_begin(&ask).await;
-            if let Err(error) = outcome.and_then(|outcome| begun(turno, &ask, outcome)) {
-                tracing::debug!(%error, "not asked whether it was granted; a claim ends by itself");
-            }
-        });
-    }
+/// Releases what a cancelled request may have been granted: repeats it, and drops the claim that it returns.
+async fn release_grant(turno: Turno, mut ask: OnceBegin) -> Result<()> {
+    ask.in_flight = WhileInFlight::Leave;
+    let outcome = turno.store().once_begin(&ask).await?;
+    begun(turno, &ask, outcome).map(drop)
 }
 
 /// Tries once, in a spawned task: if the caller is cancelled meanwhile, the claim is dropped and thereby released.

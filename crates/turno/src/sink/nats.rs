@@ -158,15 +158,15 @@ impl Nats {
 
     /// Waits for acknowledgements. After the first timeout it collects only those that have already arrived.
     async fn acknowledged(&self, waiting: Vec<(usize, PublishAckFuture)>, answers: &mut [Answer]) {
-        let mut patience = self.timeout;
+        let mut timeout = self.timeout;
         for (place, waiting) in waiting {
-            answers[place] = match tokio::time::timeout(patience, waiting.into_future()).await {
+            answers[place] = match tokio::time::timeout(timeout, waiting.into_future()).await {
                 Ok(Ok(_)) => Answer::Stored,
                 Ok(Err(error)) => Answer::from(error),
                 Err(_) => Answer::Silence,
             };
             if matches!(answers[place], Answer::Silence) {
-                patience = Duration::ZERO;
+                timeout = Duration::ZERO;
             }
         }
     }

@@ -2,8 +2,8 @@
 
 mod batch;
 mod message;
-mod patience;
 mod pool;
+mod response_timeout;
 mod verdict;
 
 use std::fmt;
@@ -17,8 +17,8 @@ use lapin::types::{FieldTable, ShortString};
 use tokio::sync::Mutex;
 
 use self::batch::{Batch, End};
-use self::patience::Patience;
 use self::pool::{Lent, Pool};
+use self::response_timeout::ResponseTimeout;
 use super::{Outage, Outgoing, PublishResult, Sink};
 use crate::amqp::link::Dial;
 use crate::amqp::{Address, fault};
@@ -118,7 +118,7 @@ impl RabbitMq {
             address: &self.address,
             authorities: self.authorities.as_deref(),
             name: "turno relay",
-            patience: self.silence,
+            timeout: self.silence,
         };
         let link = dial.connect().await.map_err(|reason| {
             Outage::new(format!(
@@ -215,7 +215,7 @@ impl Sink for RabbitMq {
             Ok(lent) => lent,
             Err(outage) => return none(outage),
         };
-        let patience = Patience {
+        let timeout = ResponseTimeout {
             silence: self.silence,
             blocked: pool.link.watch_blocked(),
         };
@@ -223,7 +223,7 @@ impl Sink for RabbitMq {
             lent.channel(),
             &pool.exchange,
             pool.link.frame_bytes(),
-            patience,
+            timeout,
         );
         let scouts = if pool.is_proven() { 0 } else { 1 };
         let (first, others) = events.split_at(scouts.min(events.len()));

@@ -59,7 +59,7 @@ impl Stdout {
 
     fn closed(&self) -> Outage {
         Outage::new(format!(
-            "{} is closed: whoever read it has gone. Start the program again with a reader",
+            "{} is closed: its reader has ended. Start the program again with a reader",
             self.name
         ))
     }

@@ -227,11 +227,11 @@ impl Sink for Webhook {
         // After the first outage, no more events are posted: all of them would run into the timeout.
         let down = Mutex::new(None::<Outage>);
         let known = || down.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let lane = |lane: Vec<usize>| {
+        let post_group = |group: Vec<usize>| {
             let (down, known) = (&down, &known);
             async move {
-                let mut done = Vec::with_capacity(lane.len());
-                for place in lane {
+                let mut done = Vec::with_capacity(group.len());
+                for place in group {
                     let result = match known() {
                         Some(outage) => PublishResult::Unsent(outage),
                         None => self.post(client, &events[place]).await,
@@ -246,39 +246,39 @@ impl Sink for Webhook {
                 done
             }
         };
-        let mut under_way = stream::iter(lanes(events))
-            .map(lane)
+        let mut posted = stream::iter(groups(events))
+            .map(post_group)
             .buffer_unordered(self.concurrency);
-        let mut fates = vec![None; events.len()];
-        while let Some(done) = under_way.next().await {
+        let mut results = vec![None; events.len()];
+        while let Some(done) = posted.next().await {
             for (place, result) in done {
-                fates[place] = Some(result);
+                results[place] = Some(result);
             }
         }
-        let fates = fates.into_iter();
-        fates
-            .map(|result| result.expect("every event is in one lane"))
+        let results = results.into_iter();
+        results
+            .map(|result| result.expect("every event is in one group"))
             .collect()
     }
 }
 
 /// Returns the indexes of the events of each ordering key, in order. An event without a key is a group of its own.
-fn lanes(events: &[Outgoing]) -> Vec<Vec<usize>> {
-    let mut lanes: Vec<Vec<usize>> = Vec::new();
+fn groups(events: &[Outgoing]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut of_key = HashMap::new();
     for (place, event) in events.iter().enumerate() {
         match &event.key {
-            None => lanes.push(vec![place]),
+            None => groups.push(vec![place]),
             Some(key) => match of_key.get(key.as_str()) {
                 None => {
-                    of_key.insert(key.as_str(), lanes.len());
-                    lanes.push(vec![place]);
+                    of_key.insert(key.as_str(), groups.len());
+                    groups.push(vec![place]);
                 }
-                Some(&lane) => lanes[lane].push(place),
+                Some(&group) => groups[group].push(place),
             },
         }
     }
-    lanes
+    groups
 }
 
 impl fmt::Debug for Webhook {

@@ -1,7 +1,7 @@
 //! PostgreSQL: the rules are functions in schema `turno`, and this module calls them.
 //!
-//! A verb is one statement, so every verb is one round trip and one transaction, and works behind a
-//! transaction pooler. Calls that arrive together share one (`batching`).
+//! Each verb is one statement, hence one round trip and one transaction, and works behind a transaction pooler. Concurrent
+//! calls share a statement (`batching`).
 
 #[macro_use]
 pub(crate) mod queries;
@@ -49,8 +49,7 @@ use tokio_util::task::TaskTracker;
 
 use self::adopt::AdoptedCalls;
 use self::batching::{
-    Acquires, Answer, Batcher, Claims, Completions, Pushes, Releases, Renewals, SignIns, Turns,
-    locks,
+    Acquires, Batcher, Claims, Completions, Pushes, Registrations, Releases, Renewals, Turns,
 };
 use self::calls::{Argument, Calls};
 pub(crate) use self::conninfo::is_connection_string;
@@ -72,7 +71,7 @@ pub use self::tls::{Tls, TlsStream};
 use super::*;
 use crate::settings::Settings;
 
-/// The number of connections, unless configured otherwise.
+/// Default number of connections.
 pub const POOL_SIZE: usize = 16;
 
 pub(crate) const LOCK_GUARD: &str = query!(lock_guard);
@@ -83,9 +82,9 @@ pub struct PostgresStore {
     acquires: Batcher<Acquires>,
     releases: Batcher<Releases>,
     renewals: Batcher<Renewals>,
-    sign_ins: Batcher<SignIns>,
+    registrations: Batcher<Registrations>,
     pushes: Batcher<Pushes>,
-    /// Apart: a key may be waited for, if only a little.
+    /// Separate, because a push with a unique key may wait for another transaction with the same key.
     keyed_pushes: Batcher<Pushes>,
     claims: Batcher<Claims>,
     completions: Batcher<Completions>,
@@ -108,11 +107,10 @@ impl std::fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects to `postgres://…`, with at most `connections` connections at once; calls that arrive together go
-    /// together.
+    /// Connects to `postgres://…`, with at most `connections` connections. Concurrent calls share statements.
     ///
     /// # Errors
-    /// If the URL is malformed or the database cannot be reached.
+    /// Returns an error if the URL is invalid or the database is unavailable.
     pub async fn connect(url: &str, connections: usize) -> Result<Self> {
         let settings = Settings {
             connections,
@@ -124,7 +122,7 @@ impl PostgresStore {
     /// Connects with these settings.
     ///
     /// # Errors
-    /// As [`PostgresStore::connect`].
+    /// Returns an error if the URL is invalid or the database is unavailable.
     pub async fn connect_with(url: &str, settings: &Settings) -> Result<Self> {
         let (pool, route) = connect::open(url, settings).await?;
         Ok(PostgresStore::on(pool, route, settings))
@@ -156,7 +154,7 @@ impl PostgresStore {
             acquires: Batcher::new(Acquires(calls.clone()), batching),
             releases: Batcher::new(Releases(calls.clone()), batching),
             renewals: Batcher::new(Renewals(calls.clone()), batching),
-            sign_ins: Batcher::new(SignIns(calls.clone()), batching),
+            registrations: Batcher::new(Registrations(calls.clone()), batching),
             pushes: Batcher::new(Pushes(calls.clone()), batching),
             keyed_pushes: Batcher::new(Pushes(calls.clone()), batching),
             claims: Batcher::new(Claims(calls.clone()), batching),
@@ -230,7 +228,7 @@ impl Store for PostgresStore {
         let Some(version) = self.schema_version().await? else {
             return Ok(None);
         };
-        // Asked only of a newer schema: an older one may not have the function.
+        // Only for a newer schema: an older one may not have the function.
         if version <= SCHEMA_VERSION {
             return Ok(Some(Schema::for_its_program_only(version)));
         }
@@ -250,18 +248,7 @@ impl Store for PostgresStore {
     }
 
     async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome> {
-        let lock = locks::acquire_lock(&ask.resource);
-        let answer = match locks::is_plain(ask) {
-            true => {
-                let ask = self.acquires.ask_unless_blocked(&self.calls, &lock, ask);
-                ask.await
-            }
-            false => Answer::Alone,
-        };
-        match answer.given(&lock) {
-            Ok(outcome) => outcome,
-            Err(if_locked) => Box::pin(Acquires(self.calls.clone()).one(ask, if_locked)).await,
-        }
+        self.acquires.call(&self.calls, ask).await
     }
 
     async fn lock_acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
@@ -296,23 +283,11 @@ impl Store for PostgresStore {
     }
 
     async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {
-        let lock = locks::lease_lock(&ask.resource);
-        let renewals = &self.renewals;
-        let answer = renewals.ask_unless_blocked(&self.calls, &lock, ask).await;
-        match answer.given(&lock) {
-            Ok(outcome) => outcome,
-            Err(if_locked) => Box::pin(Renewals(self.calls.clone()).one(ask, if_locked)).await,
-        }
+        self.renewals.call(&self.calls, ask).await
     }
 
     async fn lock_release(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
-        let lock = locks::lease_lock(&ask.resource);
-        let releases = &self.releases;
-        let answer = releases.ask_unless_blocked(&self.calls, &lock, ask).await;
-        match answer.given(&lock) {
-            Ok(outcome) => outcome,
-            Err(if_locked) => Box::pin(Releases(self.calls.clone()).one(ask, if_locked)).await,
-        }
+        self.releases.call(&self.calls, ask).await
     }
 
     async fn lock_break(&self, ask: &LockBreak) -> Result<BreakOutcome> {
@@ -333,13 +308,7 @@ impl Store for PostgresStore {
     }
 
     async fn lock_wait(&self, ask: &LockWait) -> Result<WaitOutcome> {
-        let lock = locks::acquire_lock(&ask.resource);
-        let sign_ins = &self.sign_ins;
-        let answer = sign_ins.ask_unless_blocked(&self.calls, &lock, ask).await;
-        match answer.given(&lock) {
-            Ok(outcome) => outcome,
-            Err(if_locked) => SignIns(self.calls.clone()).one(ask, if_locked).await,
-        }
+        self.registrations.call(&self.calls, ask).await
     }
 
     async fn lock_leave(&self, ask: &LockLeave) -> Result<()> {

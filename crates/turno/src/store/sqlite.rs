@@ -184,7 +184,7 @@ impl Store for SqliteStore {
     }
 
     async fn migrate(&self) -> Result<Migrated> {
-        // Whoever starts on a schema that is there already waits for nobody.
+        // With an up-to-date schema, a start does not wait for the writer.
         self.writer
             .look_then_write(migrate::done, migrate::migrate)
             .await

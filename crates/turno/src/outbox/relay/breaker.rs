@@ -1,7 +1,7 @@
 //! The circuit breaker: while the sink is out, nothing is claimed and no attempt is spent.
 //!
-//! It is open at first. One lane at a time tries whether the sink works: it waits for the pause to end, asks
-//! [`Sink::ready`], and publishes what it may. An answer from the sink closes the breaker for all lanes; an outage makes the
+//! It is open at first. One pipeline at a time tries whether the sink works: it waits for the pause to end, asks
+//! [`Sink::ready`], and publishes what it may. An answer from the sink closes the breaker for all pipelines; an outage makes the
 //! next pause longer. What `ready` says is not enough: a webhook that answers 503 can be connected to.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -70,7 +70,7 @@ impl Breaker {
         self.state().destination.allowed()
     }
 
-    /// Waits until events can be published, by all lanes or by the caller alone as a trial. `None` if told to stop first.
+    /// Waits until events can be published, by all pipelines or by the caller alone as a trial. Returns `None` if `stop` is cancelled first.
     pub(super) async fn enter(
         &self,
         sink: &dyn Sink,

@@ -99,7 +99,7 @@ async fn attempt(relay: &Relay) -> Result<std::result::Result<Alone, String>> {
         }
         Acquire::Busy(busy) => {
             let service = busy.holder.and_then(|holder| holder.service);
-            Err(service.unwrap_or_else(|| "somebody".to_owned()))
+            Err(service.unwrap_or_else(|| "another relay".to_owned()))
         }
     })
 }

@@ -1,6 +1,7 @@
-//! From the outbox to the sink: while one batch is being published, the one before it is settled and the next one taken.
-//! Where relays work side by side anyway, one relay does so too, in two lanes: neither the broker nor the database waits for
-//! the other.
+//! The pipeline of a relay: while one batch is published, the previous one is settled and the next one is claimed.
+//!
+//! In modes that allow several relays, one relay runs two pipelines, so that neither the broker nor the database waits for the
+//! other.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -26,13 +27,13 @@ use crate::store::{
 
 /// Pauses after calls that failed.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-/// How long the last results may take to reach the store, once told to stop.
-const LAST_SETTLE: Duration = Duration::from_secs(10);
+/// Timeout for storing the last results at a shutdown.
+const LAST_SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many batches are published at once, where their order does not matter.
-const LANES: u32 = 2;
+/// Number of batches that are published at the same time if their order does not matter.
+const CONCURRENCY: u32 = 2;
 
-/// What a relay did.
+/// Counts of what a relay did.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     sent: AtomicU64,
@@ -61,7 +62,7 @@ impl Counts {
     }
 }
 
-/// A claim that is held: an item that stands for it, and until when it can be relied on, by this process's clock.
+/// A claim that is held: one of its items, and the end of its lease by this process's clock, with a margin.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     first: ItemId,
@@ -94,27 +95,30 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Publishes until told to stop; what is under way then is finished first. One that relays alone also ends when there
-    /// is nothing to publish, and answers how to rest.
+    /// Publishes until `stop` is cancelled, and then finishes the batches in progress. In mode [`Mode::Single`] it also ends when
+    /// there is nothing to publish, and returns how to wait.
     pub(super) async fn run(&self, stop: &CancellationToken) -> Option<Rest> {
         let batch = self.relay.batch;
-        let lanes = async {
+        let publish = async {
             match self.relay.mode {
-                Mode::Single => self.pump(batch, stop).await,
+                Mode::Single => self.publish_batches(batch, stop).await,
                 Mode::Parallel | Mode::Ordered => {
-                    let each = batch.div_ceil(LANES);
-                    tokio::join!(self.pump(each, stop), self.pump(each, stop));
+                    let each = batch.div_ceil(CONCURRENCY);
+                    tokio::join!(
+                        self.publish_batches(each, stop),
+                        self.publish_batches(each, stop)
+                    );
                     None
                 }
             }
         };
         tokio::select! {
-            rest = lanes => rest,
-            never = self.beat() => match never {},
+            rest = publish => rest,
+            never = self.heartbeat() => match never {},
         }
     }
 
-    async fn pump(&self, batch: u32, stop: &CancellationToken) -> Option<Rest> {
+    async fn publish_batches(&self, batch: u32, stop: &CancellationToken) -> Option<Rest> {
         let store = self.relay.outbox.turno().store();
         let watch = store.wakers().watch(&wake_name(OUTBOX_QUEUE));
         let mut idle = Idle::default();
@@ -166,7 +170,7 @@ impl<'a> Pipeline<'a> {
                     idle.rouse(store, OUTBOX_QUEUE).await;
                 }
             }
-            // What is settled may let the next of a key go.
+            // Settling an event may make the next one of its ordering key claimable.
             if current.is_some() || settle.is_some() {
                 continue;
             }
@@ -201,7 +205,7 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Settles what was published, and gives back what was not.
+    /// Settles published events, and gives back the others.
     async fn finish(
         &self,
         settle: Option<OutboxSettle>,
@@ -214,7 +218,7 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// The next events, if there are any.
+    /// Claims the next events, if there are any.
     async fn claim(&self, limit: u32, stop: &CancellationToken) -> Option<Batch> {
         let ask = OutboxClaim {
             relay: self.relay.name.clone(),
@@ -233,14 +237,14 @@ impl<'a> Pipeline<'a> {
                         events,
                     };
                     let first = batch::first(&batch)?;
-                    // A margin: nothing is published that another relay may have by then.
+                    // With a margin, so that no event is published that another relay may have claimed.
                     let good_until = began + self.relay.lease - self.relay.lease / 10;
                     let held = Held { first, good_until };
                     self.held().insert(ask.token, held);
                     return Some(batch);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the outbox does not answer; trying again");
+                    tracing::warn!(%error, "the outbox is unavailable; retrying");
                     tokio::select! {
                         () = attempts.pause() => {}
                         () = stop.cancelled() => {}
@@ -251,7 +255,7 @@ impl<'a> Pipeline<'a> {
         None
     }
 
-    /// Says what became of a batch, until the store has heard it.
+    /// Stores the results of a batch, with retries.
     async fn settle(&self, ask: &OutboxSettle, stop: &CancellationToken) {
         let mut attempts = RETRY.attempts();
         let mut deadline = None;
@@ -277,12 +281,13 @@ impl<'a> Pipeline<'a> {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "what was published is not recorded yet; trying again");
+                    tracing::warn!(%error, "the results of a batch are not stored yet; retrying");
                     if stop.is_cancelled() {
-                        let deadline = *deadline.get_or_insert(Instant::now() + LAST_SETTLE);
+                        let deadline =
+                            *deadline.get_or_insert(Instant::now() + LAST_SETTLE_TIMEOUT);
                         if Instant::now() > deadline {
                             tracing::error!(
-                                "what was published last is not recorded: it will be published again, labelled"
+                                "the results of the last batch are not stored: its events will be published again, marked as duplicates"
                             );
                             return;
                         }
@@ -293,8 +298,8 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Keeps what is held alive. Never ends by itself.
-    async fn beat(&self) -> Infallible {
+    /// Extends the claims that are held. Does not end.
+    async fn heartbeat(&self) -> Infallible {
         let lease = self.relay.lease;
         loop {
             tokio::time::sleep(lease / 3).await;

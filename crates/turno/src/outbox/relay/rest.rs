@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Relay;
-use crate::poll_pause;
+use crate::waiting;
 use crate::wake::Watch;
 
 /// A relay that rests: until an emission wakes it, or its time comes.
@@ -36,7 +36,7 @@ impl Rest {
                 true => (true, left),
                 false => (
                     false,
-                    poll_pause::growing(began.elapsed() + Rest::AFTER, relay.poll),
+                    waiting::growing_pause(began.elapsed() + Rest::AFTER, relay.poll),
                 ),
             };
             tokio::select! {

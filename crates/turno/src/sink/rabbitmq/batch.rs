@@ -11,7 +11,7 @@ use lapin::{Channel, Confirmation, PublisherConfirm};
 use uuid::Uuid;
 
 use super::message::Message;
-use super::patience::Patience;
+use super::response_timeout::ResponseTimeout;
 use crate::amqp::fault;
 use crate::sink::Outgoing;
 
@@ -73,7 +73,7 @@ pub(super) struct Batch<'a> {
     channel: &'a Channel,
     exchange: &'a ShortString,
     frame_bytes: usize,
-    patience: Patience,
+    timeout: ResponseTimeout,
     outcome: Outcome,
     failure: Option<lapin::Error>,
     writing: VecDeque<(usize, usize, Writing<'a>)>,
@@ -86,13 +86,13 @@ impl<'a> Batch<'a> {
         channel: &'a Channel,
         exchange: &'a ShortString,
         frame_bytes: usize,
-        patience: Patience,
+        timeout: ResponseTimeout,
     ) -> Self {
         Batch {
             channel,
             exchange,
             frame_bytes,
-            patience,
+            timeout,
             outcome: Outcome {
                 answers: Vec::new(),
                 returned: HashSet::new(),
@@ -126,7 +126,7 @@ impl<'a> Batch<'a> {
         }
         self.outcome.tidy = self.channel.status().connected();
         while let Some((place, confirm)) = self.written.pop_front() {
-            let heard = self.patience.hear(confirm).await?;
+            let heard = self.timeout.wait_for(confirm).await?;
             self.confirmed(place, heard);
         }
         match self.failure.take() {
@@ -172,7 +172,7 @@ impl<'a> Batch<'a> {
     async fn write(&mut self) -> Result<(), End> {
         if let Some((place, bytes, writing)) = self.writing.pop_front() {
             self.ahead_bytes -= bytes;
-            let done = self.patience.hear(writing).await?;
+            let done = self.timeout.wait_for(writing).await?;
             self.wrote(place, done);
         }
         Ok(())

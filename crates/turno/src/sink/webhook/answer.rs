@@ -15,7 +15,7 @@ use crate::sink::{Outage, PublishResult};
 /// Maximum number of bytes of a response that are read. A response could be endless.
 const READ_BYTES: usize = 64 << 10;
 /// Maximum number of characters of a response that are reported.
-const TOLD_CHARS: usize = 300;
+const REPORTED_CHARS: usize = 300;
 
 /// Returns the result that a response means.
 pub(super) async fn result(webhook: &Webhook, response: Response) -> PublishResult {
@@ -101,7 +101,7 @@ async fn read(mut response: Response) -> Vec<u8> {
 /// Returns the text on one line, shortened.
 fn bounded(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(TOLD_CHARS) {
+    match line.char_indices().nth(REPORTED_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }

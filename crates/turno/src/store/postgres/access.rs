@@ -65,7 +65,7 @@ impl AccessStore for PostgresStore {
     }
 }
 
-/// Whoever only serves may not hand out rights.
+/// Explains an error of a role that may serve and may not grant access.
 fn for_the_owner(error: Error) -> Error {
     if !error.is_refused() {
         return error;

@@ -44,20 +44,22 @@ impl AdoptStore for PostgresStore {
     async fn adopt(&self, ask: &AdoptTable) -> Result<Adoption> {
         self.adopted.forget();
         let row = self
-            .patiently(query!(adopt), ask, &[(&ask.replace, Type::BOOL)])
+            .call_without_limits(query!(adopt), ask, &[(&ask.replace, Type::BOOL)])
             .await?;
         adoption(&row)
     }
 
     async fn adopt_print(&self, ask: &AdoptTable) -> Result<String> {
         let row = self
-            .patiently(query!(adopt_print), ask, &[(&ask.replace, Type::BOOL)])
+            .call_without_limits(query!(adopt_print), ask, &[(&ask.replace, Type::BOOL)])
             .await?;
         get(&row, "script")
     }
 
     async fn adopt_difference(&self, ask: &AdoptTable) -> Result<String> {
-        let row = self.patiently(query!(adopt_difference), ask, &[]).await?;
+        let row = self
+            .call_without_limits(query!(adopt_difference), ask, &[])
+            .await?;
         get(&row, "difference")
     }
 
@@ -183,8 +185,13 @@ impl AdoptStore for PostgresStore {
 }
 
 impl PostgresStore {
-    /// A change of the schema takes as long as it takes, and is not sent twice.
-    async fn patiently(&self, sql: &str, ask: &AdoptTable, more: &[Argument<'_>]) -> Result<Row> {
+    /// Calls a function that changes the schema: without a timeout, and without a retry.
+    async fn call_without_limits(
+        &self,
+        sql: &str,
+        ask: &AdoptTable,
+        more: &[Argument<'_>],
+    ) -> Result<Row> {
         let attempts = count_in(ask.max_attempts);
         let shape = ask.shape.as_str();
         let mut arguments: Vec<Argument<'_>> = vec![

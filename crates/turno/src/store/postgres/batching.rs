@@ -3,13 +3,11 @@
 mod batcher;
 mod completions;
 mod inbox;
-pub(super) mod locks;
+mod locks;
 pub(super) mod push;
 
-pub(super) use self::batcher::{Answer, Batchable, Batcher};
+pub(super) use self::batcher::{Batchable, Batcher, CallAlone, Reply, column, replies};
 pub(super) use self::completions::multirange;
-pub(super) use self::inbox::{
-    Claims, Completions, Turns, completion_lock, is_small_claim, is_small_completion,
-};
-pub(super) use self::locks::{Acquires, Releases, Renewals, SignIns};
+pub(super) use self::inbox::{Claims, Completions, Turns, is_small_claim};
+pub(super) use self::locks::{Acquires, Registrations, Releases, Renewals};
 pub(super) use self::push::Pushes;

@@ -1,8 +1,8 @@
-//! One call: a connection of the pool, a prepared statement, and patience with a database that restarts.
+//! One call: a connection of the pool, a prepared statement, and retries while the database restarts.
 //!
-//! A call that gives up cancels its statement on the server, and keeps its connection out of the pool until the statement
-//! has ended. So a lock that another transaction holds for long cannot pile up statements that no caller waits for, and none
-//! of them takes effect later for a caller that has gone.
+//! A call that times out or is cancelled cancels its statement on the server, and its connection does not return to the pool
+//! before the statement has ended. So a lock that another transaction holds for a long time cannot collect statements without a
+//! caller, and none of them takes effect later.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,53 +23,53 @@ use super::rows::{get, is_claim_later};
 use crate::backoff::jittered;
 use crate::error::{Error, Kind, Result};
 
-/// How often a call whose answer was lost is sent again, with the same request id.
+/// Maximum number of times that a call is sent, with the same request id, if its response is lost.
 const CALL_TRIES: u32 = 4;
-/// The pause before the second try; it doubles, and is jittered.
+/// Pause before the second attempt. It doubles each time, and is jittered.
 const CALL_PAUSE: Duration = Duration::from_millis(50);
-/// The pause before a lock is tried again, jittered.
+/// Pause before the next attempt at a locked row, jittered.
 const LOCK_PAUSE: Duration = Duration::from_millis(40);
-/// A lock is not tried again if less than this is left of the call's time.
+/// No further attempt at a locked row is made if less than this is left of the call's timeout.
 const LAST_ATTEMPT: Duration = Duration::from_millis(150);
-/// Of the calls that wait for one lock, so many ask the database at once.
-const QUEUE_LANES: usize = 1;
-/// The same for claims of one queue: while the answer of one is under way, the other claims.
-const CLAIM_LANES: usize = 2;
-/// Time to look up which role has a right that is missing.
+/// Number of calls that wait for one lock on the server at the same time.
+const LOCK_SLOTS: usize = 1;
+/// The same for claims of one queue: while the response of one is in transit, the other claims.
+const CLAIM_SLOTS: usize = 2;
+/// Timeout for looking up which role has a missing right.
 const ROLE_LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for a cancelled statement to end.
+/// Timeout for the end of a cancelled statement.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An argument and its type: named, so that nothing has to be asked of the server first.
+/// An argument and its type, which saves a round trip that would ask the server for the type.
 pub(crate) type Argument<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A statement and its arguments.
 pub(super) type Statement<'a> = (&'a str, &'a [Argument<'a>]);
 
-/// What becomes of a call that would have to wait for a lock of another transaction.
+/// What a call does if another transaction holds a lock that it needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum IfLocked<'a> {
-    /// It is repeated until the lock is free.
+    /// Repeats until the lock is free.
     Retry,
-    /// It has no rows.
+    /// Returns no rows.
     NoRows,
-    /// It waits behind those that wait for the same lock, which has this name.
+    /// Waits in this process behind the calls that wait for the lock of this name.
     Queue(&'a str),
-    /// The same, and it is known that the lock is held.
+    /// The same, before the first attempt, because the lock is known to be held.
     QueueAtOnce(&'a str),
-    /// It is one of the few that ask for this lock at once, from the first try on: all of them need the lock.
-    Lane(&'a str),
+    /// Takes one of a few slots for the lock of this name before the first attempt, because every such call needs the lock.
+    Slots(&'a str),
 }
 
-/// The way to make calls.
+/// Makes calls.
 #[derive(Clone)]
 pub(super) struct Calls {
     pub(super) pool: Pool,
     pub(super) route: Arc<Route>,
     pub(super) locks: Arc<LockQueues>,
-    /// The longest that one call may take, pool and repetitions included.
+    /// Timeout of one call, including the wait for a connection and the retries.
     pub(super) timeout: Duration,
-    /// The most bytes that the payloads of one claim have.
+    /// Maximum size of the payloads of one claim, in bytes.
     pub(super) max_claim_bytes: i32,
 }
 
@@ -78,7 +78,7 @@ impl Calls {
         self.pool.get().await
     }
 
-    /// Whether other calls wait for the lock of this name: a batch with this call in it would wait too.
+    /// Returns whether other calls wait for the lock of this name. A batch with such a call would wait too.
     pub(super) fn is_blocked(&self, lock: &str) -> bool {
         self.locks.is_waited_for(lock)
     }
@@ -116,8 +116,8 @@ impl Calls {
             .ok_or_else(|| Error::new(Kind::Broken, "the database answered a call with no row"))
     }
 
-    /// Two calls, one after the other on one connection, each a transaction of its own; the second is sent without
-    /// waiting for the first one's answer.
+    /// Makes two calls on one connection, each in its own transaction. The second is sent without waiting for the response to
+    /// the first.
     pub(super) async fn pair(
         &self,
         if_locked: IfLocked<'_>,
@@ -129,7 +129,7 @@ impl Calls {
         Ok((next(), next()))
     }
 
-    /// Whether a call that writes would be refused because of where it goes.
+    /// Returns an error if the server of the next call does not accept writes.
     pub(super) async fn check_writable(&self) -> Result<()> {
         let mut deadline = std::pin::pin!(tokio::time::sleep(self.timeout));
         let statement: Statement<'_> = (SESSION_CHECK, &[]);
@@ -152,8 +152,8 @@ impl Calls {
         }
     }
 
-    /// Asks again while the database cannot be reached and while another transaction has a lock, within bounds. Every
-    /// repetition has the same arguments, and so the same request id: what was done before is answered, and not repeated.
+    /// Sends the statements, with limited retries while the database is unavailable or another transaction holds a lock. Each
+    /// retry has the same arguments, and so the same request id: the server returns the first result and changes nothing more.
     async fn ask(
         &self,
         if_locked: IfLocked<'_>,
@@ -167,16 +167,16 @@ impl Calls {
         let mut place = match if_locked {
             IfLocked::Queue(lock) if !self.locks.is_waited_for(lock) => None,
             IfLocked::Queue(lock) | IfLocked::QueueAtOnce(lock) => Some(
-                self.wait_for(lock, QUEUE_LANES, lock_deadline.as_mut())
+                self.wait_for(lock, LOCK_SLOTS, lock_deadline.as_mut())
                     .await?,
             ),
-            IfLocked::Lane(lock) => Some(
-                self.wait_for(lock, CLAIM_LANES, lock_deadline.as_mut())
+            IfLocked::Slots(lock) => Some(
+                self.wait_for(lock, CLAIM_SLOTS, lock_deadline.as_mut())
                     .await?,
             ),
             IfLocked::Retry | IfLocked::NoRows => None,
         };
-        let mut locked = place.is_some() && !matches!(if_locked, IfLocked::Lane(_));
+        let mut locked = place.is_some() && !matches!(if_locked, IfLocked::Slots(_));
         loop {
             let session = match locked {
                 true => tokio::select! {
@@ -201,7 +201,7 @@ impl Calls {
                 IfLocked::NoRows => return Ok(Vec::new()),
                 IfLocked::Queue(lock) if place.is_none() => {
                     place = Some(
-                        self.wait_for(lock, QUEUE_LANES, lock_deadline.as_mut())
+                        self.wait_for(lock, LOCK_SLOTS, lock_deadline.as_mut())
                             .await?,
                     );
                 }
@@ -210,7 +210,7 @@ impl Calls {
         }
     }
 
-    /// An error for a missing right names the role as this database calls it.
+    /// Adds the role that has the right to an error for a missing right.
     async fn with_role(&self, error: Error) -> Error {
         if sqlstate(&error) != Some(rights::INSUFFICIENT_PRIVILEGE) {
             return error;
@@ -226,15 +226,15 @@ impl Calls {
             .unwrap_or_else(|_| error.clone())
     }
 
-    /// Waits until the caller is one of the first of those that wait for a lock.
+    /// Waits until the call has one of the slots of a lock.
     async fn wait_for(
         &self,
         lock: &str,
-        lanes: usize,
+        slots: usize,
         deadline: Pin<&mut Sleep>,
     ) -> Result<Option<OwnedSemaphorePermit>> {
         tokio::select! {
-            place = self.locks.first(lock, lanes) => Ok(place),
+            place = self.locks.first(lock, slots) => Ok(place),
             () = deadline => Err(Error::new(
                 Kind::Unavailable,
                 format!("another transaction has kept {lock} locked for {:?}: end it, or try again in a moment", self.timeout),
@@ -260,7 +260,7 @@ impl Calls {
         }
     }
 
-    /// Sends the statements once; answers their rows, and where they went.
+    /// Sends the statements once. Returns their rows and the host of the session.
     async fn attempt_on(
         &self,
         mut deadline: Pin<&mut Sleep>,
@@ -277,7 +277,7 @@ impl Calls {
         Ok((answers?, place))
     }
 
-    /// The answers, and what becomes of the session; an error if it is not known how the statements have ended.
+    /// Returns the rows, and whether the session can be used again; an error if it is unknown how the statements ended.
     async fn answered(
         &self,
         session: &InUse,
@@ -290,14 +290,14 @@ impl Calls {
             answers = asking.as_mut() => return Ok(self.judge(answers, &session.get().place)),
             () = deadline => {}
         }
-        // The statement may be committing this very moment. Only its own answer tells how it ended.
+        // The statement may be about to commit. Only its response tells how it ended.
         let cancel = self.route.cancel(session.get());
         let cancel = tokio::time::timeout(CANCEL_TIMEOUT, cancel);
         let answer = tokio::time::timeout(CANCEL_TIMEOUT, asking);
         let (_, answer) = tokio::join!(cancel, answer);
         match answer {
             Ok(Err(error)) if is_cancelled(&error) => Ok((Err(self.no_answer()), Verdict::Close)),
-            // The cancellation may arrive late, and must not meet another caller's statement.
+            // The cancellation may arrive late, and must not cancel another caller's statement.
             Ok(answers) => Ok((answers, Verdict::Close)),
             Err(_) => Err(self.no_answer()),
         }
@@ -323,7 +323,7 @@ impl Calls {
         )
     }
 
-    /// Waits for the answers for as long as the session's host serves.
+    /// Waits for the rows until the session's host fails.
     async fn heard(&self, session: &InUse, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>> {
         let answers = async {
             match statements {
@@ -346,7 +346,7 @@ impl Calls {
     }
 }
 
-/// Prepared once a connection when the connection is ours alone, unnamed behind a pooler.
+/// Sends one statement: prepared once per connection, or unnamed behind a pooler.
 async fn question(session: &PooledSession, (sql, arguments): Statement<'_>) -> Result<Vec<Row>> {
     if !session.direct {
         return session.query_typed(sql, arguments).await.map_err(classify);
@@ -360,14 +360,14 @@ async fn question(session: &PooledSession, (sql, arguments): Statement<'_>) -> R
     session.query(&statement, &values).await.map_err(classify)
 }
 
-/// How one attempt ended, if the database could be reached.
+/// Result of one attempt at an available database.
 enum Attempt {
     Answered(Vec<Vec<Row>>),
-    /// Nothing was done: another transaction has a lock.
+    /// Nothing was changed, because another transaction holds a lock.
     Locked(Error),
 }
 
-/// Whether a call gave up because of another transaction's lock.
+/// Returns whether a call failed because of another transaction's lock.
 fn is_locked(error: &Error) -> bool {
     sqlstate(error) == Some("55P03")
 }
@@ -379,12 +379,12 @@ fn claim_locked() -> Error {
     )
 }
 
-/// Whether a statement ended because it was cancelled, or took longer than `statement_timeout`.
+/// Returns whether a statement was cancelled, or took longer than `statement_timeout`.
 fn is_cancelled(error: &Error) -> bool {
     sqlstate(error) == Some("57014")
 }
 
-/// How often a call was sent.
+/// The attempts that a call has left.
 struct Tries {
     left: u32,
     pause: Duration,
@@ -400,7 +400,7 @@ impl Default for Tries {
 }
 
 impl Tries {
-    /// Waits before the next try; the error, if there is none.
+    /// Waits before the next attempt. Returns the error if none is left.
     async fn pause(&mut self, error: Error, deadline: Pin<&mut Sleep>) -> Result<()> {
         self.left -= 1;
         if self.left == 0 {
@@ -412,7 +412,7 @@ impl Tries {
     }
 }
 
-/// A jittered pause; the error, if the time of the call is up before it ends.
+/// Waits for a jittered pause. Returns the error if the deadline passes first.
 async fn pause(length: Duration, error: Error, deadline: Pin<&mut Sleep>) -> Result<()> {
     if deadline.is_elapsed() {
         return Err(error);
@@ -423,8 +423,8 @@ async fn pause(length: Duration, error: Error, deadline: Pin<&mut Sleep>) -> Res
     }
 }
 
-/// A connection with a statement under way. Given up half-way, the statement is cancelled, and the connection is closed rather
-/// than returned to the pool, where the next caller would wait behind the statement.
+/// A connection with a statement in progress. On drop, the statement is cancelled and the connection is closed, because in the
+/// pool its next caller would wait for the statement.
 struct InUse {
     session: Option<PooledSession>,
     route: Arc<Route>,
@@ -444,7 +444,7 @@ impl InUse {
             .expect("the connection is there until done or dropped")
     }
 
-    /// The statement has ended. Returns the session to the pool, unless it is of no use any more.
+    /// Returns the session to the pool after the statement has ended, or closes it.
     fn done(mut self, verdict: Verdict) {
         let session = self.session.take();
         if verdict == Verdict::Close
@@ -467,12 +467,12 @@ impl Drop for InUse {
     }
 }
 
-/// Cancels what a session does, and closes it. Until the statement has ended, the session keeps its place in the pool: so no
-/// more statements are under way than the pool has connections.
+/// Cancels the statement of a session, and closes the session. Until the statement has ended, the session keeps its place in the
+/// pool, so that no more statements are in progress than the pool has connections.
 async fn end(session: PooledSession, route: Arc<Route>) {
     let ended = async {
         route.cancel(&session).await;
-        // Answered after the statement.
+        // The server responds to this after the statement has ended.
         let _ = session.simple_query("").await;
     };
     if tokio::time::timeout(CANCEL_TIMEOUT, ended).await.is_err() {

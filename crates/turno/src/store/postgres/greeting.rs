@@ -1,10 +1,9 @@
-//! Overhears, while a connection is opened, which process the other side says it is.
+//! Detects a pooler by the process id that is sent while a connection is opened.
 //!
-//! A server sends its process id in its greeting (`BackendKeyData`). A pooler sends one of its own
-//! making there, because the server behind it changes; a plain proxy passes the server's on. That
-//! tells the two apart, which ports and addresses do not.
+//! A server sends its process id in its greeting (`BackendKeyData`). A pooler sends an id of its own, because the server behind it
+//! changes; a plain proxy forwards the server's. Ports and addresses do not distinguish the two.
 //!
-//! Over TLS the bytes of the socket are encrypted, so that the decrypted stream is read there ([`GreetedTls`]).
+//! Over TLS the bytes of the socket are encrypted, so the decrypted stream is read instead ([`GreetedTls`]).
 
 use std::io;
 use std::pin::Pin;
@@ -16,14 +15,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-/// A header is a type and a length, which counts itself.
+/// Number of bytes of a header: a type and a length, which includes itself.
 const HEADER: usize = 5;
 /// The message with the process id: the header, the id and a secret of at least four bytes.
 const KEY_DATA: u8 = b'K';
-/// The server's answer to a request for TLS, a single byte, if it has none and goes on without.
+/// The server's response to a request for TLS, a single byte, if it does not support TLS.
 const NO_TLS: u8 = b'N';
 
-/// Where the process id of a greeting will be. It is 0 until then.
+/// The process id of a greeting. It is 0 until it was received.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProcessId(Arc<AtomicI32>);
 
@@ -36,9 +35,9 @@ impl ProcessId {
 /// A stream that remembers the process id of its greeting.
 pub(super) struct Greeted<S> {
     stream: S,
-    /// What has been read and is not yet understood; `None` once the id is known.
+    /// Bytes that were read and do not make a whole message yet; `None` once the id is known.
     unread: Option<Vec<u8>>,
-    /// Whether the first byte is the answer to a request for TLS.
+    /// Whether the first byte is the response to a request for TLS.
     is_tls_asked: bool,
     process: ProcessId,
 }
@@ -71,7 +70,7 @@ impl<S> Greeted<S> {
         }
     }
 
-    fn overhear(&mut self, bytes: &[u8]) {
+    fn inspect(&mut self, bytes: &[u8]) {
         let Some(unread) = &mut self.unread else {
             return;
         };
@@ -93,7 +92,7 @@ impl<S> Greeted<S> {
                 return;
             };
             let [kind, length @ ..] = *header;
-            // A length below its own size is no message of this protocol: listen no further.
+            // A length below its own size is no message of this protocol: the rest is ignored.
             let whole = match u32::from_be_bytes(length) {
                 length @ 4.. => length as usize + 1,
                 _ => break,
@@ -124,7 +123,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Greeted<S> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         if self.unread.is_some() {
-            self.overhear(&buffer.filled()[before..]);
+            self.inspect(&buffer.filled()[before..]);
         }
         polled
     }
@@ -198,17 +197,17 @@ mod tests {
         [&[kind][..], &length.to_be_bytes(), body].concat()
     }
 
-    fn heard_with(mode: SslMode, pieces: &[&[u8]]) -> i32 {
+    fn process_id_with(mode: SslMode, pieces: &[&[u8]]) -> i32 {
         let process = ProcessId::default();
         let mut greeted = Greeted::socket((), mode, SslNegotiation::Postgres, &process);
         for piece in pieces {
-            greeted.overhear(piece);
+            greeted.inspect(piece);
         }
         process.get()
     }
 
-    fn heard(pieces: &[&[u8]]) -> i32 {
-        heard_with(SslMode::Disable, pieces)
+    fn process_id(pieces: &[&[u8]]) -> i32 {
+        process_id_with(SslMode::Disable, pieces)
     }
 
     #[test]
@@ -220,21 +219,24 @@ mod tests {
             message(b'Z', b"I"),
         ]
         .concat();
-        assert_eq!(heard(&[&greeting]), 1234);
+        assert_eq!(process_id(&[&greeting]), 1234);
         let bytes: Vec<&[u8]> = greeting.chunks(1).collect();
-        assert_eq!(heard(&bytes), 1234);
+        assert_eq!(process_id(&bytes), 1234);
     }
 
     #[test]
     fn a_stranger_is_not_listened_to() {
-        assert_eq!(heard(&[b"K\0\0\0\x01", &message(b'K', &[0, 0, 0, 1])]), 0);
-        assert_eq!(heard(&[&message(b'K', b"")]), 0);
+        assert_eq!(
+            process_id(&[b"K\0\0\0\x01", &message(b'K', &[0, 0, 0, 1])]),
+            0
+        );
+        assert_eq!(process_id(&[&message(b'K', b"")]), 0);
     }
 
     #[test]
     fn the_answer_to_a_request_for_tls_is_no_message() {
         let greeting = message(b'K', &[0, 0, 4, 210, 9, 9, 9, 9]);
-        let with = |answer| heard_with(SslMode::Prefer, &[answer, &greeting]);
+        let with = |answer| process_id_with(SslMode::Prefer, &[answer, &greeting]);
         assert_eq!(with(b"N"), 1234);
         // What follows is encrypted, and only looks like a greeting.
         assert_eq!(with(b"S"), 0);

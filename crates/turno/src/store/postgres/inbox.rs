@@ -1,4 +1,4 @@
-//! The inbox's verbs: each is one call of a function.
+//! The inbox: each verb is one call of a function.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::batching::{self, Answer, Claims, Completions, Pushes, Turns, push};
+use super::batching::{Reply, is_small_claim, push};
 use super::interval::{Interval, interval_text};
 use super::json::Json;
 use super::rows::{big_count, count, count_in, get, place};
@@ -26,53 +26,33 @@ impl InboxStore for PostgresStore {
             true => &self.keyed_pushes,
             false => &self.pushes,
         };
-        let lock = push::push_lock(ask);
-        let answer = match push::is_small(ask) {
-            true => batcher.ask_unless_blocked(&self.calls, &lock, ask).await,
-            false => Answer::Alone,
-        };
-        match answer.given(&lock) {
-            Ok(pushed) => pushed,
-            Err(if_locked) => Pushes(self.calls.clone()).one(ask, if_locked).await,
-        }
+        batcher.call(&self.calls, ask).await
     }
 
     async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
-        if batching::is_small_claim(ask)
-            && let Answer::Given(claimed) = self.claims.ask(ask.clone()).await
+        if is_small_claim(ask)
+            && let Reply::Done(claimed) = self.claims.ask(ask.clone()).await
         {
             return claimed;
         }
-        Claims(self.calls.clone()).one(ask).await
+        self.claims.kind().one(ask).await
     }
 
     async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
-        let lock = batching::completion_lock(ask);
-        let completions = &self.completions;
-        let answer = match batching::is_small_completion(ask) {
-            true => {
-                let answer = completions.ask_unless_blocked(&self.calls, &lock, ask);
-                answer.await
-            }
-            false => Answer::Alone,
-        };
-        match answer.given(&lock) {
-            Ok(settled) => settled,
-            Err(if_locked) => Completions(self.calls.clone()).one(ask, if_locked).await,
-        }
+        self.completions.call(&self.calls, ask).await
     }
 
     async fn inbox_turn(&self, ask: &InboxTurn) -> Result<(Settled, Vec<ClaimedItem>)> {
-        if let Answer::Given(turned) = self.turns.ask(ask.clone()).await {
-            return turned;
+        match self.turns.ask(ask.clone()).await {
+            Reply::Done(turned) => turned,
+            Reply::CallAlone | Reply::Locked => self.turns.kind().one(ask).await,
         }
-        Turns(self.calls.clone()).one(ask).await
     }
 
     async fn inbox_fail(&self, ask: &InboxFail) -> Result<Settled> {
         let claims: Vec<ClaimId> = ask.failures.iter().map(|failure| failure.claim).collect();
         let (items, tokens) = parts(&claims);
-        // PostgreSQL's text has no room for a zero.
+        // PostgreSQL's text cannot contain a zero.
         let errors: Vec<String> = ask
             .failures
             .iter()

@@ -53,7 +53,7 @@ pub(super) async fn lead(calls: &Calls, ask: &OutboxLead) -> Result<Leadership> 
     if !calls.route.is_direct() {
         return Ok(Leadership::NotHere);
     }
-    // Asked first, so that those who wait do not open a connection each time.
+    // Asked first, so that a relay that waits does not open a connection each time.
     if let Some(leader) = leader(calls, ask.lock_id).await? {
         return Ok(Leadership::Busy(leader));
     }
@@ -63,11 +63,11 @@ pub(super) async fn lead(calls: &Calls, ask: &OutboxLead) -> Result<Leadership> 
     }
     let leader = leader(calls, ask.lock_id).await?;
     Ok(Leadership::Busy(leader.unwrap_or_else(|| {
-        "somebody who has just left".to_owned()
+        "a relay that has just stopped".to_owned()
     })))
 }
 
-/// Who holds the lock.
+/// Returns the relay that holds the lock.
 async fn leader(calls: &Calls, lock_id: i64) -> Result<Option<String>> {
     let leader = query!(outbox_leader);
     let row = calls.row(leader, &[(&lock_id, Type::INT8)]).await?;

@@ -1,11 +1,11 @@
-//! Hears `turno_lock`, `turno_inbox` and `turno_once`, on a connection of its own, for as long as anybody waits.
+//! Receives the notifications `turno_lock`, `turno_inbox` and `turno_once` on a separate connection, while there is a waiter.
 //!
-//! Also `turno_setting`: the owner of the database can switch notifications off (setting `notify`). Then waiters look for
-//! themselves as they do behind a pooler, and this connection stays to hear when they are switched on again.
+//! It also receives `turno_setting`, because the owner of the database can switch notifications off (setting `notify`). Then
+//! waiters poll as they do behind a pooler, and this connection stays open to learn when notifications are switched on again.
 //!
-//! Never behind a pooler: the `listen` would stay behind on one of its server connections, and
-//! whoever is given that one next would be sent our notifications in the middle of its own answers,
-//! which some drivers take for an error. There, waiters look more often.
+//! It is not used behind a pooler: the `listen` would remain on one of the pooler's server connections, and the next client of that
+//! connection would receive these notifications between its own results, which some drivers treat as an error. There, waiters
+//! poll more often.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -21,16 +21,16 @@ use crate::backoff::jittered;
 use crate::error::{Error, Kind, Result};
 use crate::wake::Wakers;
 
-/// How long to wait before a lost connection is opened again.
-const RECONNECT: Duration = Duration::from_millis(500);
-/// How often a listening connection is checked, where another host may be the primary meanwhile.
-const CHECK_EVERY: Duration = Duration::from_secs(10);
-/// The same with one host: it may be a proxy, which keeps a connection open after the server has gone.
-const CHECK_EVERY_ONE_HOST: Duration = Duration::from_secs(60);
-/// A check that is not answered for this time has failed.
+/// Pause before a lost connection is opened again.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
+/// Interval of checks of the connection if there are several hosts: another one may have become the primary.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// The same with one host, which may be a proxy that keeps a connection open after its server has failed.
+const CHECK_INTERVAL_ONE_HOST: Duration = Duration::from_secs(60);
+/// Timeout of a check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
-/// A connection with nobody to wake is kept this long.
-const LINGER: Duration = Duration::from_secs(30);
+/// How long the connection stays open without a waiter.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 const LISTEN: &str =
     "listen turno_setting; listen turno_lock; listen turno_inbox; listen turno_once";
@@ -46,24 +46,24 @@ pub(super) async fn run(route: Arc<Route>, wakers: Arc<Wakers>, stop: Cancellati
             () = stop.cancelled() => return,
             () = route.until_direct() => {}
         }
-        let heard = tokio::select! {
+        let ended = tokio::select! {
             () = stop.cancelled() => return,
-            heard = hear(&route, &wakers) => heard,
+            ended = listen(&route, &wakers) => ended,
         };
         wakers.set_live(false);
         wakers.wake_all();
-        if let Err(error) = heard {
-            tracing::debug!(%error, "not listening; waiters look for themselves");
+        if let Err(error) = ended {
+            tracing::debug!(%error, "not listening; waiters poll");
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(jittered(RECONNECT)) => {}
+                () = tokio::time::sleep(jittered(RECONNECT_PAUSE)) => {}
             }
         }
     }
 }
 
-/// Listens until the connection breaks, or nobody has waited for a while.
-async fn hear(route: &Route, wakers: &Wakers) -> Result<()> {
+/// Listens until the connection fails, or there was no waiter for [`IDLE_TIMEOUT`].
+async fn listen(route: &Route, wakers: &Wakers) -> Result<()> {
     let Own {
         client,
         mut connection,
@@ -85,9 +85,9 @@ async fn hear(route: &Route, wakers: &Wakers) -> Result<()> {
                 None => return Err(Error::new(Kind::Unavailable, "the listening connection was closed")),
             },
             Err(error) = &mut following => return Err(error),
-            () = place.lost() => return Err(Error::new(Kind::Unavailable, "the host of the listening connection was given up")),
+            () = place.lost() => return Err(Error::new(Kind::Unavailable, "the host of the listening connection has failed")),
             () = &mut silent => return Err(Error::new(Kind::Unavailable, "the listening connection does not answer")),
-            () = tokio::time::sleep(LINGER), if !wakers.any() => return Ok(()),
+            () = tokio::time::sleep(IDLE_TIMEOUT), if !wakers.any() => return Ok(()),
         }
     }
 }
@@ -101,18 +101,18 @@ async fn follow(client: &Client, wakers: &Wakers, changed: &Notify) -> Result<In
     loop {
         let row = client.query_typed_one(NOTIFIES, &[]).await;
         wakers.set_live(row.map_err(super::classify)?.get(0));
-        // A waiter that began before this looks once more, and then waits as the setting says.
+        // A waiter that began before this polls once more, and then waits according to the setting.
         wakers.wake_all();
         changed.notified().await;
     }
 }
 
-/// Resolves when the connection does not answer. A frozen server closes no connection, so it has to be asked. The question is
-/// a bare synchronisation message, which is no statement and is in no log.
+/// Resolves when the connection does not respond. A frozen server closes no connection, so it must be checked. The check is a
+/// bare synchronisation message, which is not a statement and appears in no log.
 async fn silent(route: &Route, client: &Client) {
     let pause = match route.has_choice() {
-        true => CHECK_EVERY,
-        false => CHECK_EVERY_ONE_HOST,
+        true => CHECK_INTERVAL,
+        false => CHECK_INTERVAL_ONE_HOST,
     };
     loop {
         tokio::time::sleep(pause).await;

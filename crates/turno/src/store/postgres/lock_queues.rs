@@ -1,7 +1,7 @@
-//! Calls that wait for a lock of another transaction.
+//! Queues of calls that wait for a lock of another transaction.
 //!
-//! Of those that wait for the same lock, one or two ask the database at a time, and the others wait in the process: a
-//! transaction that holds a lock for long keeps one or two connections of the pool busy, and not all of them. All of them together use half of
+//! Of the calls that wait for the same lock, one or two wait on the server, and the others wait in the process. So a transaction
+//! that holds a lock for a long time occupies one or two connections of the pool. All waiting calls together use at most half of
 //! the pool, so that calls which wait for no lock find a connection.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-/// The queues before the locks that calls wait for, by the name of what is locked.
+/// The queues, by the name of the lock.
 #[derive(Debug)]
 pub(super) struct LockQueues {
     queues: Mutex<HashMap<String, Weak<Semaphore>>>,
@@ -24,7 +24,7 @@ impl LockQueues {
         }
     }
 
-    /// Whether calls wait for this lock now.
+    /// Returns whether calls wait for this lock now.
     pub(super) fn is_waited_for(&self, name: &str) -> bool {
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues
@@ -32,27 +32,26 @@ impl LockQueues {
             .is_some_and(|queue| queue.strong_count() > 0)
     }
 
-    /// Resolves when the caller is one of the first of those that wait for this lock: as many as there are lanes. It stays one
-    /// until the answer is dropped.
+    /// Resolves when the caller has one of the slots of this lock, which it keeps until the permit is dropped.
     ///
-    /// Cancel-safe: a caller that gives up loses its place.
-    pub(super) async fn first(&self, name: &str, lanes: usize) -> Option<OwnedSemaphorePermit> {
+    /// Cancel-safe: a cancelled caller loses its place.
+    pub(super) async fn first(&self, name: &str, slots: usize) -> Option<OwnedSemaphorePermit> {
         // Never closed.
-        self.queue(name, lanes).acquire_owned().await.ok()
+        self.queue(name, slots).acquire_owned().await.ok()
     }
 
-    fn queue(&self, name: &str, lanes: usize) -> Arc<Semaphore> {
+    fn queue(&self, name: &str, slots: usize) -> Arc<Semaphore> {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(name).and_then(Weak::upgrade) {
             return queue;
         }
         queues.retain(|_, queue| queue.strong_count() > 0);
-        let queue = Arc::new(Semaphore::new(lanes));
+        let queue = Arc::new(Semaphore::new(slots));
         queues.insert(name.to_owned(), Arc::downgrade(&queue));
         queue
     }
 
-    /// Leave to wait on the server, which is for half of the connections at once.
+    /// Resolves when the caller may wait on the server, which at most half of the connections may do at once.
     pub(super) async fn session(&self) -> Option<SemaphorePermit<'_>> {
         // Never closed.
         self.sessions.acquire().await.ok()

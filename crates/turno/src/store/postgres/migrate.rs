@@ -355,11 +355,11 @@ fn setting_sql(change: &SettingChange) -> String {
 mod tests {
     use super::*;
 
-    /// Functions reach a database only together with a new version: whoever edits one adds a
-    /// migration, and then puts the sum that this test prints here.
+    /// Functions reach a database only with a new schema version. After a change to a function, add a migration, and write the
+    /// sum that this test prints to `migrations/sum`.
     #[test]
     fn a_changed_function_needs_a_new_version() {
-        // FNV-1a, because it is five lines and only has to notice a change.
+        // FNV-1a: short, and sufficient to detect a change.
         let sum = (steps(0) + &rights(Roles::Grant))
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {

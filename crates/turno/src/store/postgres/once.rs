@@ -1,4 +1,4 @@
-//! Once's verbs: each is one call of a function. Begins and completions that arrive together share one.
+//! Once: each verb is one call of a function. Concurrent begins and completions share a call.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::PostgresStore;
-use super::batching::{Answer, Batchable, locks};
+use super::batching::{Batchable, CallAlone, Reply, column, replies};
 use super::calls::{Calls, IfLocked};
 use super::interval::{Interval, interval_text};
 use super::json::Json;
@@ -21,27 +21,11 @@ pub(crate) const ONCE_COMPLETE_IN: &str = query!(once_complete_in);
 #[async_trait]
 impl OnceStore for PostgresStore {
     async fn once_begin(&self, ask: &OnceBegin) -> Result<OnceOutcome> {
-        let lock = key_lock(&ask.key);
-        let begins = &self.once_begins;
-        let answer = begins.ask_unless_blocked(&self.calls, &lock, ask).await;
-        match answer.given(&lock) {
-            Ok(outcome) => outcome,
-            Err(if_locked) => Begins(self.calls.clone()).one(ask, if_locked).await,
-        }
+        self.once_begins.call(&self.calls, ask).await
     }
 
     async fn once_complete(&self, ask: &OnceComplete) -> Result<OnceSettled> {
-        let lock = run_lock(&ask.claim.key);
-        let completions = &self.once_completions;
-        let answer = completions.ask_unless_blocked(&self.calls, &lock, ask);
-        match answer.await.given(&lock) {
-            Ok(settled) => settled,
-            Err(if_locked) => {
-                OnceCompletions(self.calls.clone())
-                    .one(ask, if_locked)
-                    .await
-            }
-        }
+        self.once_completions.call(&self.calls, ask).await
     }
 
     async fn once_release(&self, ask: &OnceRelease) -> Result<OnceSettled> {
@@ -133,51 +117,37 @@ impl OnceStore for PostgresStore {
     }
 }
 
-/// What a begin may have to wait for, as people read it.
-fn key_lock(key: &str) -> String {
-    format!("the key {key:?}")
-}
-
-/// What a completion may have to wait for, as people read it.
-fn run_lock(key: &str) -> String {
-    format!("the run of key {key:?}")
-}
-
-/// Begins.
 pub(super) struct Begins(pub(super) Calls);
 
 impl Batchable for Begins {
     type Ask = OnceBegin;
     type Answer = OnceOutcome;
-    /// While one of them waits for the disk, the other looks.
-    const LANES: usize = 2;
+    /// While one batch commits, the next one reads.
+    const CONCURRENCY: usize = 2;
 
-    async fn call(&self, asks: Vec<OnceBegin>) -> Vec<Answer<OnceOutcome>> {
+    async fn call(&self, asks: Vec<OnceBegin>) -> Vec<Reply<OnceOutcome>> {
         let rows = match self.all(&asks).await {
             Ok(rows) => rows,
-            // A database that cannot be reached is everybody's; anything else may be one caller's.
-            Err(error) if error.is_unavailable() => {
-                let given = |_: &OnceBegin| Answer::Given(Err(error.clone()));
-                return asks.iter().map(given).collect();
-            }
-            Err(_) => return asks.iter().map(|_| Answer::Alone).collect(),
+            Err(error) => return column(&asks, |_| Reply::failed(&error)),
         };
-        // Of two answers to one request, the later one counts.
+        // If a request has two rows, the later one counts.
         let of_request: HashMap<Uuid, &Row> = rows
             .iter()
             .filter_map(|row| Some((row.try_get("request").ok()?, row)))
             .collect();
-        asks.iter()
-            .map(|ask| match of_request.get(&ask.request) {
-                Some(row) if super::rows::is_later(row) => Answer::Locked,
-                Some(row) => Answer::Given(outcome(row, &ask.key)),
-                None => Answer::Alone,
-            })
-            .collect()
+        column(&asks, |ask| match of_request.get(&ask.request) {
+            Some(row) if super::rows::is_later(row) => Reply::Locked,
+            Some(row) => Reply::Done(outcome(row, &ask.key)),
+            None => Reply::CallAlone,
+        })
     }
 }
 
-impl Begins {
+impl CallAlone for Begins {
+    fn lock(ask: &OnceBegin) -> String {
+        format!("the key {:?}", ask.key)
+    }
+
     async fn one(&self, ask: &OnceBegin, if_locked: IfLocked<'_>) -> Result<OnceOutcome> {
         let quota = ask.quota.as_ref();
         let row = self
@@ -201,62 +171,73 @@ impl Begins {
             .await?;
         outcome(&row, &ask.key)
     }
+}
 
+impl Begins {
     async fn all(&self, asks: &[OnceBegin]) -> Result<Vec<Row>> {
-        let keys: Vec<&str> = asks.iter().map(|ask| ask.key.as_str()).collect();
-        let fingerprints: Vec<Option<&str>> =
-            asks.iter().map(|ask| ask.fingerprint.as_deref()).collect();
-        let leases: Vec<Interval> = asks.iter().map(|ask| Interval(ask.lease)).collect();
-        let ttls: Vec<Interval> = asks.iter().map(|ask| Interval(ask.ttl)).collect();
-        let unknowns: Vec<&str> = asks.iter().map(|ask| ask.unknown.as_str()).collect();
-        let workers: Vec<Option<&str>> = asks.iter().map(|ask| ask.worker.as_deref()).collect();
-        let waits: Vec<bool> = asks
-            .iter()
-            .map(|ask| ask.in_flight == WhileInFlight::Wait)
-            .collect();
-        let quotas = || asks.iter().map(|ask| ask.quota.as_ref());
-        let scopes: Vec<Option<&str>> = quotas()
-            .map(|quota| quota.map(|quota| quota.scope.as_str()))
-            .collect();
-        let most: Vec<Option<i32>> = quotas()
-            .map(|quota| quota.map(|quota| count_in(quota.most)))
-            .collect();
-        let requests: Vec<Uuid> = asks.iter().map(|ask| ask.request).collect();
+        let quotas = column(asks, |ask| ask.quota.as_ref());
+        let scopes = column(&quotas, |quota| quota.map(|quota| &*quota.scope));
+        let most = column(&quotas, |quota| quota.map(|quota| count_in(quota.most)));
+        let fingerprints = column(asks, |ask| ask.fingerprint.as_deref());
+        let waits = column(asks, |ask| ask.in_flight == WhileInFlight::Wait);
         self.0
             .rows(
                 query!(once_begin_batch),
                 &[
-                    (&keys, Type::TEXT_ARRAY),
+                    (&column(asks, |ask| &*ask.key), Type::TEXT_ARRAY),
                     (&fingerprints, Type::TEXT_ARRAY),
-                    (&leases, Type::INTERVAL_ARRAY),
-                    (&ttls, Type::INTERVAL_ARRAY),
-                    (&unknowns, Type::TEXT_ARRAY),
-                    (&workers, Type::TEXT_ARRAY),
+                    (
+                        &column(asks, |ask| Interval(ask.lease)),
+                        Type::INTERVAL_ARRAY,
+                    ),
+                    (&column(asks, |ask| Interval(ask.ttl)), Type::INTERVAL_ARRAY),
+                    (&column(asks, |ask| ask.unknown.as_str()), Type::TEXT_ARRAY),
+                    (&column(asks, |ask| ask.worker.as_deref()), Type::TEXT_ARRAY),
                     (&waits, Type::BOOL_ARRAY),
                     (&scopes, Type::TEXT_ARRAY),
                     (&most, Type::INT4_ARRAY),
-                    (&requests, Type::UUID_ARRAY),
+                    (&column(asks, |ask| ask.request), Type::UUID_ARRAY),
                 ],
             )
             .await
     }
 }
 
-/// Completions.
 pub(super) struct OnceCompletions(pub(super) Calls);
 
 impl Batchable for OnceCompletions {
     type Ask = OnceComplete;
     type Answer = OnceSettled;
-    const LANES: usize = 2;
+    const CONCURRENCY: usize = 2;
 
-    async fn call(&self, asks: Vec<OnceComplete>) -> Vec<Answer<OnceSettled>> {
-        locks::answers(asks.len(), self.all(&asks).await, settled)
+    async fn call(&self, asks: Vec<OnceComplete>) -> Vec<Reply<OnceSettled>> {
+        let rows = self
+            .0
+            .rows(
+                query!(once_complete_batch),
+                &[
+                    (&column(&asks, |ask| &*ask.claim.key), Type::TEXT_ARRAY),
+                    (&column(&asks, |ask| ask.claim.token.0), Type::INT8_ARRAY),
+                    (
+                        &column(&asks, |ask| ask.answer.as_deref()),
+                        Type::TEXT_ARRAY,
+                    ),
+                    (
+                        &column(&asks, |ask| ask.ttl.map(Interval)),
+                        Type::INTERVAL_ARRAY,
+                    ),
+                ],
+            )
+            .await;
+        replies(asks.len(), rows, settled)
     }
 }
 
-impl OnceCompletions {
-    /// Alone, it is asked until it need not wait for anybody.
+impl CallAlone for OnceCompletions {
+    fn lock(ask: &OnceComplete) -> String {
+        format!("the run of key {:?}", ask.claim.key)
+    }
+
     async fn one(&self, ask: &OnceComplete, if_locked: IfLocked<'_>) -> Result<OnceSettled> {
         let (claim, ttl) = (ask.claim.to_string(), ttl_text(ask));
         let done = self
@@ -277,27 +258,9 @@ impl OnceCompletions {
             Err(error) => Err(error),
         }
     }
-
-    async fn all(&self, asks: &[OnceComplete]) -> Result<Vec<Row>> {
-        let keys: Vec<&str> = asks.iter().map(|ask| ask.claim.key.as_str()).collect();
-        let tokens: Vec<i64> = asks.iter().map(|ask| ask.claim.token.0).collect();
-        let answers: Vec<Option<&str>> = asks.iter().map(|ask| ask.answer.as_deref()).collect();
-        let ttls: Vec<Option<Interval>> = asks.iter().map(|ask| ask.ttl.map(Interval)).collect();
-        self.0
-            .rows(
-                query!(once_complete_batch),
-                &[
-                    (&keys, Type::TEXT_ARRAY),
-                    (&tokens, Type::INT8_ARRAY),
-                    (&answers, Type::TEXT_ARRAY),
-                    (&ttls, Type::INTERVAL_ARRAY),
-                ],
-            )
-            .await
-    }
 }
 
-/// The time that an answer is kept, as text: not every driver knows what an interval is.
+/// Returns how long an answer is kept, as text, because not every driver supports intervals.
 pub(crate) fn ttl_text(ask: &OnceComplete) -> Option<String> {
     ask.ttl.map(interval_text)
 }

@@ -1,4 +1,4 @@
-//! The audit trail: of locks, which write their own, and of what people do by hand.
+//! The history: of locks, which write their own entries, and of operator actions.
 
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 
@@ -8,20 +8,20 @@ use crate::clock::from_us;
 use crate::error::Result;
 use crate::store::*;
 
-/// Something that a person did.
-pub(super) struct Deed<'a> {
+/// An intervention of an operator.
+pub(super) struct OperatorAction<'a> {
     pub(super) part: Part,
     pub(super) event: HistoryEvent,
-    /// To what; empty for the outbox.
+    /// The resource, queue or key; empty for the outbox.
     pub(super) resource: &'a str,
-    /// To how many.
+    /// Number of items, events or keys that were changed.
     pub(super) count: u64,
     pub(super) user: Option<&'a str>,
     pub(super) reason: Option<&'a str>,
 }
 
-impl Deed<'_> {
-    /// Writes it down, if anything was done: in the transaction in which it was. Answers to how many.
+impl OperatorAction<'_> {
+    /// Writes the entry in the transaction of the action, if the action changed anything. Returns the count.
     pub(super) fn record(&self, db: &Connection, now: i64) -> Result<u64> {
         if self.count > 0 {
             let count = i64::try_from(self.count).unwrap_or(i64::MAX);
@@ -35,7 +35,7 @@ impl Deed<'_> {
     }
 }
 
-/// The next number of the history, which locks and deeds share.
+/// Returns the next id of the history, which locks and operator actions share.
 fn next_id(db: &Connection) -> Result<i64> {
     let next = db
         .prepare_cached(query!(history_next_id))

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 
 use super::caller::once_complete_in;
-use super::history::Deed;
+use super::history::OperatorAction;
 use super::rows::{exec, many, one};
 use super::{SqliteStore, classify};
 use crate::clock::{self, as_us, between_us, from_us};
@@ -126,7 +126,7 @@ fn resolve(db: &Connection, ask: &OnceResolve, now: i64) -> Result<OnceResolved>
         None => return Ok(OnceResolved::NotFound),
     }
     let params = (&ask.key, &ask.answer, now);
-    let deed = Deed {
+    let action = OperatorAction {
         part: Part::Once,
         event: HistoryEvent::Resolved,
         resource: &ask.key,
@@ -134,7 +134,7 @@ fn resolve(db: &Connection, ask: &OnceResolve, now: i64) -> Result<OnceResolved>
         user: ask.user.as_deref(),
         reason: ask.reason.as_deref(),
     };
-    deed.record(db, now)?;
+    action.record(db, now)?;
     Ok(OnceResolved::Resolved)
 }
 
@@ -144,7 +144,7 @@ fn forget(db: &Connection, ask: &OnceForget, now: i64) -> Result<bool> {
         row.get(0)
     })?;
     forgotten(db, &gone)?;
-    let deed = Deed {
+    let action = OperatorAction {
         part: Part::Once,
         event: HistoryEvent::Forgotten,
         resource: &ask.key,
@@ -152,10 +152,10 @@ fn forget(db: &Connection, ask: &OnceForget, now: i64) -> Result<bool> {
         user: ask.user.as_deref(),
         reason: ask.reason.as_deref(),
     };
-    Ok(deed.record(db, now)? > 0)
+    Ok(action.record(db, now)? > 0)
 }
 
-/// Forgets what is over. Answers how many.
+/// Deletes expired keys. Returns how many.
 pub(super) fn sweep(db: &Connection, batch: u32, now: i64) -> Result<u64> {
     let params = (now, batch, as_us(UNKNOWN_KEPT));
     let gone = many(db, query!(sweep_once), params, |row| row.get(0))?;
@@ -172,7 +172,7 @@ fn forgotten(db: &Connection, tokens: &[i64]) -> Result<()> {
     }
 }
 
-/// Notes that a claim came too late, if somebody else has begun.
+/// Counts a claim that came too late, if another run has begun.
 fn late(db: &Connection, claim: &OnceClaim) -> Result<()> {
     let params = (&claim.key, claim.token.0);
     exec(db, query!(once_count_late), params).map(drop)

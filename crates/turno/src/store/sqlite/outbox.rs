@@ -78,7 +78,7 @@ impl OutboxStore for SqliteStore {
     }
 
     async fn outbox_lead(&self, _: &OutboxLead) -> Result<Leadership> {
-        // A file's lock is the writer's; whoever wants to be the only one takes a lease.
+        // SQLite has no session locks. A relay that must be the only one acquires a lease.
         Ok(Leadership::NotHere)
     }
 

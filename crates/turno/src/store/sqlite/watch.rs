@@ -1,5 +1,5 @@
-//! Notices what other processes commit, for as long as anybody waits: `pragma data_version` changes
-//! with every commit of another connection, and asking for it is one look at shared memory.
+//! Detects the commits of other processes while there is a waiter. `pragma data_version` changes with every commit of another
+//! connection, and reading it is one access to shared memory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::open::Location;
 use crate::error::Result;
 use crate::wake::Wakers;
 
-/// How long until the next look, in milliseconds; jittered, so that many processes do not look at once.
-const LOOK_MS: std::ops::Range<u64> = 3..13;
-/// How long to wait before a database that cannot be looked at is opened again.
-const REOPEN: Duration = Duration::from_millis(500);
+/// Pause between two polls, in milliseconds; jittered, so that many processes do not poll at once.
+const POLL_PAUSE_MS: std::ops::Range<u64> = 3..13;
+/// Pause before a database that cannot be read is opened again.
+const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(file: PathBuf, wakers: Arc<Wakers>, stop: CancellationToken) {
     let place = Location::File(file);
@@ -27,19 +27,19 @@ pub(super) async fn run(file: PathBuf, wakers: Arc<Wakers>, stop: CancellationTo
         }
         let ended = tokio::select! {
             () = stop.cancelled() => return,
-            ended = look(&place, &mut db, &wakers) => ended,
+            ended = poll(&place, &mut db, &wakers) => ended,
         };
         wakers.set_live(false);
         if let Err(error) = ended {
-            tracing::debug!(%error, "not watching the database; waiters look for themselves");
+            tracing::debug!(%error, "not watching the database; waiters poll");
             db = None;
-            tokio::time::sleep(REOPEN).await;
+            tokio::time::sleep(REOPEN_PAUSE).await;
         }
     }
 }
 
-/// Looks until nobody waits any more.
-async fn look(place: &Location, db: &mut Option<Connection>, wakers: &Wakers) -> Result<()> {
+/// Polls while there is a waiter.
+async fn poll(place: &Location, db: &mut Option<Connection>, wakers: &Wakers) -> Result<()> {
     if db.is_none() {
         let place = place.clone();
         *db = Some(super::blocking(move || place.connect()).await?);
@@ -52,7 +52,7 @@ async fn look(place: &Location, db: &mut Option<Connection>, wakers: &Wakers) ->
             wakers.wake_all();
             seen = now;
         }
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(LOOK_MS))).await;
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(POLL_PAUSE_MS))).await;
     }
     Ok(())
 }

@@ -1,9 +1,8 @@
 //! The one writer of this process, with group commit.
 //!
-//! A durable commit waits for the disk, and the disk takes as long for one change as for a hundred. So
-//! what has arrived while the last commit was under way goes into the next one together, and every
-//! caller is answered when that is durable. If one of them fails, none is committed, and each is made
-//! again by itself: a failure is rare, and takes nothing of its neighbours with it.
+//! A durable commit waits for the disk, which takes as long for one change as for a hundred. So the changes that arrive during a
+//! commit share the next one, and each caller gets its result when that commit is durable. If one of the changes fails, none is
+//! committed, and each is repeated in its own transaction. Failures are rare, and one does not affect the other changes.
 
 use std::sync::Mutex;
 use std::thread;
@@ -15,12 +14,12 @@ use super::classify;
 use crate::error::{Error, Kind, Result};
 use crate::store::Batching;
 
-/// The most changes in one commit.
-const BATCH: usize = 512;
-/// The most changes that wait for the writer; whoever comes then waits to be let in.
-const WAITING: usize = 4096;
+/// Maximum number of changes in one commit.
+const MAX_BATCH: usize = 512;
+/// Maximum number of changes in the writer's queue. A further caller waits for room.
+const MAX_QUEUED: usize = 4096;
 
-/// The way to the writer's thread.
+/// Handle of the writer's thread.
 pub(super) struct Writer {
     sender: mpsc::Sender<Message>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
@@ -34,10 +33,10 @@ enum Message {
 impl Writer {
     pub(super) fn spawn(db: Connection, batching: Batching) -> Result<Self> {
         let batch = match batching {
-            Batching::Batched => BATCH,
+            Batching::Batched => MAX_BATCH,
             Batching::Alone => 1,
         };
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED);
         let thread = thread::Builder::new()
             .name("turno-writer".into())
             .spawn(move || run(&db, receiver, batch))
@@ -54,7 +53,7 @@ impl Writer {
         })
     }
 
-    /// Makes a change; answered when it is durable.
+    /// Makes a change. Returns when it is durable.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         write: impl Fn(&Connection) -> Result<T> + Send + 'static,
@@ -63,7 +62,7 @@ impl Writer {
             .await
     }
 
-    /// Makes a change, unless a look without any transaction already has the answer.
+    /// Makes a change, unless a read without a transaction has the result already.
     pub(super) async fn look_then_write<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Connection) -> Result<Option<T>> + Send + 'static,
@@ -92,9 +91,9 @@ impl Writer {
         answer.await.map_err(|_| closed())?
     }
 
-    /// Finishes what has been sent, and ends the thread.
+    /// Makes the queued changes, and ends the thread.
     pub(super) async fn close(&self) {
-        // An error means that it has ended already.
+        // An error means that the thread has ended already.
         let _ = self.sender.send(Message::Stop).await;
         let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
         if let Some(thread) = thread {
@@ -103,15 +102,15 @@ impl Writer {
     }
 }
 
-/// One caller's change, whatever its answer's type.
+/// One caller's change, independent of the type of its result.
 trait Job: Send {
-    /// Whether a look may be enough.
+    /// Returns whether a read may be sufficient.
     fn can_look(&self) -> bool;
-    /// Looks; true if that was enough, and the caller has been answered.
+    /// Reads. Returns whether that was sufficient; then the caller has its result.
     fn look(&mut self, db: &Connection) -> bool;
-    /// Writes, inside a transaction; perhaps again, if that was not committed.
+    /// Makes the change, inside a transaction. Called again if that was not committed.
     fn write(&mut self, db: &Connection) -> Result<()>;
-    /// Answers: what was written is durable, or nothing was.
+    /// Sends the result to the caller: the change is durable, or was not made.
     fn finish(self: Box<Self>, committed: Result<()>);
 }
 
@@ -162,7 +161,7 @@ where
 impl<L, W, T> Call<L, W, T> {
     fn reply(&mut self, answer: Result<T>) {
         if let Some(reply) = self.reply.take() {
-            // A caller that has gone away does not mind.
+            // The caller may have been cancelled.
             let _ = reply.send(answer);
         }
     }
@@ -186,7 +185,7 @@ fn run(db: &Connection, mut receiver: mpsc::Receiver<Message>, most: usize) {
                 Err(_) => break,
             };
         }
-        // A look spares a transaction; where there has to be one anyway, it spares nothing.
+        // A read saves a transaction only if no other change of the batch needs one.
         if batch.iter().all(|job| job.can_look()) {
             batch.retain_mut(|job| !job.look(db));
         }
@@ -222,7 +221,7 @@ fn write_all(db: &Connection, batch: &mut [Box<dyn Job>]) -> Result<()> {
         .try_for_each(|job| job.write(db))
         .and_then(|()| run("commit").map(drop));
     if written.is_err() && !db.is_autocommit() {
-        // Nothing of it may stay; if even this fails, the next `begin` will say so.
+        // If the rollback fails, the next `begin` reports an error.
         let _ = run("rollback");
     }
     written

@@ -1,77 +1,128 @@
-//! Calls that arrive while others are under way go to the database together.
+//! Batching of calls that arrive while others are in progress.
 //!
-//! A caller who finds a lane free is served at once. Whoever comes while all lanes are busy waits
-//! for the next batch, in which one round trip and one commit serve all of them. So nobody waits longer
-//! than for the call before, and the more callers there are, the less each of them costs.
+//! A call is sent at once if fewer than [`Batchable::CONCURRENCY`] calls of its partition are in progress. Otherwise it waits
+//! for the next batch, which serves all waiting callers in one round trip and one commit. So a caller waits at most for the
+//! calls before its own, and the cost per call falls with the number of callers.
 //!
-//! Calls that wait for different locks have different lines: a queue whose claims are blocked delays no other queue.
+//! Calls that wait for different locks have different partitions: a queue whose claims are blocked delays no other queue.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
+use tokio_postgres::Row;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::postgres::calls::{Calls, IfLocked};
+use crate::store::postgres::rows;
 
-/// The most callers of one batch.
-const BATCH: usize = 64;
+/// Maximum number of calls in one batch.
+const MAX_BATCH: usize = 64;
 
-/// How often those who are about to ask are let run before a batch leaves. With one, locks over HTTP were a tenth slower; with
-/// twelve, no faster.
-const LET_IN: usize = 4;
+/// Number of times that other tasks may run before a batch is sent, so that their calls join it. Measured for locks over HTTP: 1
+/// is a tenth slower, 12 is no faster.
+const YIELDS_BEFORE_BATCH: usize = 4;
 
-/// A kind of call that can be made for many at once.
+/// A kind of call that can be made for several callers at once.
 pub(crate) trait Batchable: Send + Sync + 'static {
-    type Ask: Send + 'static;
+    type Ask: Clone + Send + Sync + 'static;
     type Answer: Send + 'static;
-    /// How many calls of one line are under way at once.
-    const LANES: usize = 1;
+    /// Maximum number of batches of one partition that are in progress at the same time.
+    const CONCURRENCY: usize = 1;
 
-    /// The line of a call. Calls of different lines never share a batch, and do not wait for each other.
-    fn line(ask: &Self::Ask) -> &str {
+    /// The partition of a call. Calls of different partitions never share a batch, and do not wait for each other.
+    fn partition(ask: &Self::Ask) -> &str {
         let _ = ask;
         ""
     }
 
-    /// Makes the call for all of them; one answer for each, in their order. It must not wait for any of
-    /// them in particular.
-    fn call(&self, asks: Vec<Self::Ask>) -> impl Future<Output = Vec<Answer<Self::Answer>>> + Send;
+    /// Makes the call for all of them. Returns one reply for each, in their order. The call must not wait for a lock that only
+    /// some of them need.
+    fn call(&self, asks: Vec<Self::Ask>) -> impl Future<Output = Vec<Reply<Self::Answer>>> + Send;
 
-    /// Undoes what was done for a caller that has gone away meanwhile, if it should be.
-    fn undelivered(&self, answer: Answer<Self::Answer>) -> impl Future<Output = ()> + Send {
-        drop(answer);
+    /// Undoes the call for a caller that was cancelled meanwhile. Default: nothing.
+    fn undelivered(&self, reply: Reply<Self::Answer>) -> impl Future<Output = ()> + Send {
+        drop(reply);
         std::future::ready(())
     }
 }
 
-/// What one of many is told.
-pub(crate) enum Answer<T> {
-    /// This.
-    Given(Result<T>),
-    /// To ask alone: it would have kept the others waiting.
-    Alone,
-    /// To ask alone, and to expect a wait: another transaction has what it needs.
+/// A kind of call that is also made for one caller, which can wait for a lock.
+pub(crate) trait CallAlone: Batchable {
+    /// Name of the lock that the call may wait for, for error messages.
+    fn lock(ask: &Self::Ask) -> String;
+
+    /// Returns whether a call is small enough to share a batch with others.
+    fn is_small(ask: &Self::Ask) -> bool {
+        let _ = ask;
+        true
+    }
+
+    /// Makes the call for one caller.
+    fn one(
+        &self,
+        ask: &Self::Ask,
+        if_locked: IfLocked<'_>,
+    ) -> impl Future<Output = Result<Self::Answer>> + Send;
+}
+
+/// Reply to one caller of a batch.
+pub(crate) enum Reply<T> {
+    Done(Result<T>),
+    /// The caller must make the call alone, because it would have delayed the others.
+    CallAlone,
+    /// The caller must make the call alone and wait for a lock that another transaction holds.
     Locked,
 }
 
-impl<T> Answer<T> {
-    /// The answer; or, for a call that has to be made alone, how it waits for the lock of this name.
-    pub(crate) fn given(self, lock: &str) -> std::result::Result<Result<T>, IfLocked<'_>> {
-        match self {
-            Answer::Given(answer) => Ok(answer),
-            Answer::Alone => Err(IfLocked::Queue(lock)),
-            Answer::Locked => Err(IfLocked::QueueAtOnce(lock)),
+impl<T> Reply<T> {
+    /// Reply to each caller of a batch that failed. An unavailable database concerns all of them. Any other error may be due to
+    /// one of them, so each makes its call alone and gets its own error.
+    pub(crate) fn failed(error: &Error) -> Self {
+        match error.is_unavailable() {
+            true => Reply::Done(Err(error.clone())),
+            false => Reply::CallAlone,
         }
     }
 }
 
+/// Returns the replies of a batch whose rows have the place of their caller.
+pub(crate) fn replies<T>(
+    count: usize,
+    rows: Result<Vec<Row>>,
+    read: impl Fn(&Row) -> Result<T>,
+) -> Vec<Reply<T>> {
+    let mut replies: Vec<Reply<T>> = Vec::with_capacity(count);
+    let rows = match rows {
+        Ok(rows) => rows,
+        Err(error) => {
+            replies.resize_with(count, || Reply::failed(&error));
+            return replies;
+        }
+    };
+    replies.resize_with(count, || Reply::CallAlone);
+    for row in &rows {
+        if let Some(reply) = rows::place(row).and_then(|place| replies.get_mut(place)) {
+            *reply = match rows::is_later(row) {
+                true => Reply::Locked,
+                false => Reply::Done(read(row)),
+            };
+        }
+    }
+    replies
+}
+
+/// One argument of all calls of a batch, as an array.
+pub(crate) fn column<'a, A, V>(asks: &'a [A], value: impl Fn(&'a A) -> V) -> Vec<V> {
+    asks.iter().map(value).collect()
+}
+
 type Waiting<T> = (
     <T as Batchable>::Ask,
-    oneshot::Sender<Answer<<T as Batchable>::Answer>>,
+    oneshot::Sender<Reply<<T as Batchable>::Answer>>,
 );
 
-/// The line before one kind of call.
+/// Collects calls of one kind into batches.
 pub(crate) struct Batcher<T: Batchable> {
     shared: Arc<Shared<T>>,
     mode: crate::Batching,
@@ -79,122 +130,129 @@ pub(crate) struct Batcher<T: Batchable> {
 
 struct Shared<T: Batchable> {
     kind: T,
-    /// Those that have a lane open; a line without one has no callers.
-    lines: Mutex<HashMap<String, Group<T>>>,
+    /// The partitions with a call in progress, by name.
+    partitions: Mutex<HashMap<String, Partition<T>>>,
 }
 
-struct Group<T: Batchable> {
+struct Partition<T: Batchable> {
     waiting: Vec<Waiting<T>>,
-    lanes: usize,
+    /// Number of tasks that send batches.
+    senders: usize,
+}
+
+impl<T: CallAlone> Batcher<T> {
+    /// Makes a call in a batch, or alone if it is large or has to wait for a lock.
+    pub(crate) async fn call(&self, calls: &Calls, ask: &T::Ask) -> Result<T::Answer> {
+        let lock = T::lock(ask);
+        let reply = if !T::is_small(ask) {
+            Reply::CallAlone
+        } else if calls.is_blocked(&lock) {
+            Reply::Locked
+        } else {
+            self.ask(ask.clone()).await
+        };
+        let if_locked = match reply {
+            Reply::Done(answer) => return answer,
+            Reply::CallAlone => IfLocked::Queue(&lock),
+            Reply::Locked => IfLocked::QueueAtOnce(&lock),
+        };
+        // Boxed: a server holds one future of this function per client, and it should be small.
+        Box::pin(self.kind().one(ask, if_locked)).await
+    }
 }
 
 impl<T: Batchable> Batcher<T> {
     pub(crate) fn new(kind: T, mode: crate::Batching) -> Self {
-        let lines = Mutex::default();
+        let partitions = Mutex::default();
         Batcher {
-            shared: Arc::new(Shared { kind, lines }),
+            shared: Arc::new(Shared { kind, partitions }),
             mode,
         }
     }
 
-    /// [`Batcher::ask`], unless other calls wait for the lock of this name: then the call has to be made alone.
-    pub(crate) async fn ask_unless_blocked(
-        &self,
-        calls: &Calls,
-        lock: &str,
-        ask: &T::Ask,
-    ) -> Answer<T::Answer>
-    where
-        T::Ask: Clone,
-    {
-        match calls.is_blocked(lock) {
-            true => Answer::Locked,
-            false => self.ask(ask.clone()).await,
-        }
+    pub(crate) fn kind(&self) -> &T {
+        &self.shared.kind
     }
 
-    /// Cancel-safe as far as any call is: given up half-way, it may still be carried out.
-    pub(crate) async fn ask(&self, ask: T::Ask) -> Answer<T::Answer> {
+    /// Makes a call in a batch. If the caller is cancelled, the call may still be made.
+    pub(crate) async fn ask(&self, ask: T::Ask) -> Reply<T::Answer> {
         if self.mode == crate::Batching::Alone {
-            return Answer::Alone;
+            return Reply::CallAlone;
         }
-        let (reply, answer) = oneshot::channel();
-        let open = self.shared.stand_in_line(ask, reply);
-        if let Some(name) = open {
-            // A task of its own: the caller who happens to come first may give up, and the others not.
-            tokio::spawn(self.shared.clone().serve(name));
+        let (sender, reply) = oneshot::channel();
+        if let Some(name) = self.shared.enqueue(ask, sender) {
+            // In its own task, because the first caller may be cancelled and the others not.
+            tokio::spawn(self.shared.clone().send_batches(name));
         }
-        answer.await.unwrap_or(Answer::Alone)
+        reply.await.unwrap_or(Reply::CallAlone)
     }
 }
 
 impl<T: Batchable> Shared<T> {
-    /// Adds a caller to its line; the line's name, if one more of its lanes opens.
-    fn stand_in_line(
-        &self,
-        ask: T::Ask,
-        reply: oneshot::Sender<Answer<T::Answer>>,
-    ) -> Option<String> {
-        let mut lines = self.lines();
-        let name = T::line(&ask);
-        if let Some(line) = lines.get_mut(name) {
-            let open = (line.lanes < T::LANES).then(|| name.to_owned());
-            line.lanes += usize::from(open.is_some());
-            line.waiting.push((ask, reply));
-            return open;
+    /// Adds a call to its partition. Returns the partition's name if it may have one more sender.
+    fn enqueue(&self, ask: T::Ask, reply: oneshot::Sender<Reply<T::Answer>>) -> Option<String> {
+        let mut partitions = self.partitions();
+        let name = T::partition(&ask);
+        if let Some(partition) = partitions.get_mut(name) {
+            let more = (partition.senders < T::CONCURRENCY).then(|| name.to_owned());
+            partition.senders += usize::from(more.is_some());
+            partition.waiting.push((ask, reply));
+            return more;
         }
         let name = name.to_owned();
-        let line = Group {
+        let partition = Partition {
             waiting: vec![(ask, reply)],
-            lanes: 1,
+            senders: 1,
         };
-        lines.insert(name.clone(), line);
+        partitions.insert(name.clone(), partition);
         Some(name)
     }
 
-    /// The next callers of a line; `None` closes the lane, because no caller waits.
+    /// Returns the next calls of a partition; `None` ends the sender, because no call waits.
     fn next_batch(&self, name: &str) -> Option<Vec<Waiting<T>>> {
-        let mut lines = self.lines();
-        let line = lines.get_mut(name)?;
-        if line.waiting.is_empty() {
-            line.lanes -= 1;
-            if line.lanes == 0 {
-                lines.remove(name);
+        let mut partitions = self.partitions();
+        let partition = partitions.get_mut(name)?;
+        if partition.waiting.is_empty() {
+            partition.senders -= 1;
+            if partition.senders == 0 {
+                partitions.remove(name);
             }
             return None;
         }
-        let some = line.waiting.len().min(BATCH);
-        let batch = line.waiting.drain(..some);
-        // Nothing is done for those who have gone away already.
+        let count = partition.waiting.len().min(MAX_BATCH);
+        let batch = partition.waiting.drain(..count);
+        // Without the calls of cancelled callers.
         Some(batch.filter(|(_, reply)| !reply.is_closed()).collect())
     }
 
-    /// Serves batch after batch of one line until no caller waits.
-    async fn serve(self: Arc<Self>, name: String) {
-        let mut company = 1;
+    /// Sends batches of one partition until no call waits.
+    async fn send_batches(self: Arc<Self>, name: String) {
+        let mut last_count = 1;
         loop {
-            // Whoever was just answered may well ask again: let them, before the next batch leaves. Somebody alone is not kept.
-            for _ in 0..LET_IN.min(company) {
+            // The callers of the last batch may call again at once. A single caller is not delayed for that.
+            for _ in 0..YIELDS_BEFORE_BATCH.min(last_count) {
                 tokio::task::yield_now().await;
             }
             let Some(batch) = self.next_batch(&name) else {
                 return;
             };
-            company = batch.len().max(1);
+            last_count = batch.len().max(1);
             if batch.is_empty() {
                 continue;
             }
-            let (asks, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-            for (reply, answer) in replies.into_iter().zip(self.kind.call(asks).await) {
-                if let Err(answer) = reply.send(answer) {
-                    self.kind.undelivered(answer).await;
+            let (asks, callers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+            for (caller, reply) in callers.into_iter().zip(self.kind.call(asks).await) {
+                if let Err(reply) = caller.send(reply) {
+                    self.kind.undelivered(reply).await;
                 }
             }
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<String, Group<T>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn partitions(&self) -> MutexGuard<'_, HashMap<String, Partition<T>>> {
+        self.partitions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -206,7 +264,7 @@ mod tests {
 
     use super::*;
 
-    /// Adds up what nobody heard; a call begins when it is let.
+    /// Adds up the numbers of cancelled callers. A call ends when the semaphore has a permit.
     struct Sums {
         calls: Arc<AtomicU32>,
         begun: Arc<Semaphore>,
@@ -217,22 +275,22 @@ mod tests {
         type Ask = u32;
         type Answer = u32;
 
-        async fn call(&self, asks: Vec<u32>) -> Vec<Answer<u32>> {
+        async fn call(&self, asks: Vec<u32>) -> Vec<Reply<u32>> {
             self.calls.fetch_add(1, Ordering::SeqCst);
             let go = self.begun.acquire().await;
             drop(go);
-            asks.into_iter().map(|ask| Answer::Given(Ok(ask))).collect()
+            asks.into_iter().map(|ask| Reply::Done(Ok(ask))).collect()
         }
 
-        async fn undelivered(&self, answer: Answer<u32>) {
-            if let Answer::Given(Ok(ask)) = answer {
+        async fn undelivered(&self, reply: Reply<u32>) {
+            if let Reply::Done(Ok(ask)) = reply {
                 self.undelivered.fetch_add(ask, Ordering::SeqCst);
             }
         }
     }
 
     #[tokio::test]
-    async fn who_goes_away_is_not_served_and_what_was_done_is_undone() {
+    async fn a_cancelled_call_is_not_made_or_is_undone() {
         let begun = Arc::new(Semaphore::new(0));
         let calls = Arc::new(AtomicU32::new(0));
         let undelivered = Arc::new(AtomicU32::new(0));
@@ -250,50 +308,50 @@ mod tests {
         while calls.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
-        // These come too late for the call that is under way.
+        // These arrive after the first batch was sent.
         let (early, second) = (ask(10), ask(20));
-        while batcher.shared.lines()[""].waiting.len() < 2 {
+        while batcher.shared.partitions()[""].waiting.len() < 2 {
             tokio::task::yield_now().await;
         }
         gone.abort();
         early.abort();
         assert!(gone.await.is_err() && early.await.is_err());
         begun.add_permits(1);
-        assert!(matches!(first.await, Ok(Answer::Given(Ok(2)))));
-        assert!(matches!(second.await, Ok(Answer::Given(Ok(20)))));
+        assert!(matches!(first.await, Ok(Reply::Done(Ok(2)))));
+        assert!(matches!(second.await, Ok(Reply::Done(Ok(20)))));
         assert_eq!(undelivered.load(Ordering::SeqCst), 1);
     }
 
-    /// Calls of the line "blocked" never end.
-    struct Lines;
+    /// Calls of the partition "blocked" never end.
+    struct Blocking;
 
-    impl Batchable for Lines {
+    impl Batchable for Blocking {
         type Ask = &'static str;
         type Answer = usize;
 
-        fn line<'a>(ask: &'a &'static str) -> &'a str {
+        fn partition<'a>(ask: &'a &'static str) -> &'a str {
             ask
         }
 
-        async fn call(&self, asks: Vec<&'static str>) -> Vec<Answer<usize>> {
+        async fn call(&self, asks: Vec<&'static str>) -> Vec<Reply<usize>> {
             if asks[0] == "blocked" {
                 std::future::pending::<()>().await;
             }
             let count = asks.len();
-            asks.into_iter().map(|_| Answer::Given(Ok(count))).collect()
+            asks.into_iter().map(|_| Reply::Done(Ok(count))).collect()
         }
     }
 
     #[tokio::test]
-    async fn a_blocked_line_delays_no_other() {
-        let batcher = Arc::new(Batcher::new(Lines, crate::Batching::Batched));
+    async fn a_blocked_partition_delays_no_other() {
+        let batcher = Arc::new(Batcher::new(Blocking, crate::Batching::Batched));
         let blocked = batcher.clone();
         let blocked = tokio::spawn(async move { blocked.ask("blocked").await });
-        while batcher.shared.lines().is_empty() {
+        while batcher.shared.partitions().is_empty() {
             tokio::task::yield_now().await;
         }
-        assert!(matches!(batcher.ask("free").await, Answer::Given(Ok(1))));
-        while batcher.shared.lines().len() > 1 {
+        assert!(matches!(batcher.ask("free").await, Reply::Done(Ok(1))));
+        while batcher.shared.partitions().len() > 1 {
             tokio::task::yield_now().await;
         }
         blocked.abort();

@@ -1,4 +1,4 @@
-//! What is done, as the database wants to be told: for each claim and request a few ranges of items, not one by one.
+//! Arguments of completions: a few ranges of items for each claim token and request id, instead of single items.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -9,8 +9,8 @@ use uuid::Uuid;
 use crate::store::postgres::Argument;
 use crate::store::{ClaimId, InboxComplete, Settled};
 
-/// No item has a higher number: a claim is read with 18 digits at the most, and a range has to have an end.
-const HIGHEST: i64 = 999_999_999_999_999_999;
+/// Highest number of an item: a claim is parsed with at most 18 digits. It also bounds a range, whose end is one higher.
+const MAX_ITEM: i64 = 999_999_999_999_999_999;
 
 /// The arguments of `inbox_complete_batch`.
 #[derive(Debug, Default, PartialEq)]
@@ -26,7 +26,10 @@ impl Marks {
             .iter()
             .flat_map(|ask| {
                 let mark = |claim: &ClaimId| (claim.token, ask.request, claim.item.0);
-                ask.claims.iter().filter(|claim| can_be(claim)).map(mark)
+                ask.claims
+                    .iter()
+                    .filter(|claim| is_possible(claim))
+                    .map(mark)
             })
             .collect();
         all.sort_unstable();
@@ -50,11 +53,11 @@ impl Marks {
     }
 }
 
-fn can_be(claim: &ClaimId) -> bool {
-    (0..=HIGHEST).contains(&claim.item.0)
+fn is_possible(claim: &ClaimId) -> bool {
+    (0..=MAX_ITEM).contains(&claim.item.0)
 }
 
-/// As PostgreSQL writes it: `{[1,3],[7,7]}`.
+/// Returns a multirange as text: `{[1,3],[7,7]}`.
 pub(crate) fn multirange(sorted: &[i64]) -> String {
     let mut text = String::from("{");
     for row in sorted.chunk_by(|a, b| a + 1 == *b) {
@@ -66,7 +69,7 @@ pub(crate) fn multirange(sorted: &[i64]) -> String {
     text
 }
 
-/// Each caller's part of the answer. A claim that a caller names twice is right once.
+/// Returns one caller's part of the result of a batch. Of a claim that the caller passes twice, the second is stale.
 pub(crate) fn share(ask: &InboxComplete, all: &Settled) -> Settled {
     if all.stale.is_empty() && all.done == ask.claims.len() as u64 {
         return all.clone();
@@ -76,7 +79,7 @@ pub(crate) fn share(ask: &InboxComplete, all: &Settled) -> Settled {
     let stale: Vec<ClaimId> = ask
         .claims
         .iter()
-        .filter(|claim| !seen.insert(**claim) || wrong.contains(*claim) || !can_be(claim))
+        .filter(|claim| !seen.insert(**claim) || wrong.contains(*claim) || !is_possible(claim))
         .copied()
         .collect();
     Settled {
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn each_caller_is_told_of_its_own() {
+    fn each_caller_gets_its_own_part() {
         let (first, second) = (ask(1, &[(1, 1), (2, 1), (1, 1)]), ask(2, &[(3, 1)]));
         let stale = second.claims.clone();
         let all = Settled { done: 2, stale };

@@ -1,5 +1,4 @@
-//! Claims and completions that are made for many callers at once: consumers that take one item at a time, and workers of
-//! one process.
+//! Batched claims and completions: of callers that claim one item at a time, and of the workers of one process.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -8,7 +7,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::batcher::{Answer, Batchable};
+use super::batcher::{Batchable, CallAlone, Reply, column};
 use super::completions::{Marks, share};
 use crate::check::MAX_ITEMS;
 use crate::error::{Error, Kind, Result};
@@ -19,34 +18,29 @@ use crate::store::postgres::interval::Interval;
 use crate::store::postgres::rows::count_in;
 use crate::store::*;
 
-/// A call for more items than this goes alone: it has enough company.
-const SMALL: usize = 16;
+/// A call for more items is large enough without a batch.
+const MAX_BATCHED_ITEMS: usize = 16;
 
 /// Claims of a few items.
 pub(crate) struct Claims(pub(in crate::store::postgres) Calls);
 
-/// Whether a claim can share a call with others.
+/// Returns whether a claim can share a batch with others.
 pub(crate) fn is_small_claim(ask: &InboxClaim) -> bool {
-    ask.limit as usize <= SMALL && ask.batching == Batching::Batched
-}
-
-/// Whether a completion can share a call with others.
-pub(crate) fn is_small_completion(ask: &InboxComplete) -> bool {
-    ask.claims.len() <= SMALL
+    ask.limit as usize <= MAX_BATCHED_ITEMS && ask.batching == Batching::Batched
 }
 
 impl Batchable for Claims {
     type Ask = InboxClaim;
     type Answer = Vec<ClaimedItem>;
 
-    fn line(ask: &InboxClaim) -> &str {
+    fn partition(ask: &InboxClaim) -> &str {
         &ask.queue
     }
 
-    async fn call(&self, asks: Vec<InboxClaim>) -> Vec<Answer<Vec<ClaimedItem>>> {
-        let mut answers: Vec<_> = asks.iter().map(|_| Answer::Alone).collect();
+    async fn call(&self, asks: Vec<InboxClaim>) -> Vec<Reply<Vec<ClaimedItem>>> {
+        let mut replies = column(&asks, |_| Reply::CallAlone);
         for places in alike(asks.iter()) {
-            let ask = together(places.iter().map(|place| &asks[*place]));
+            let ask = merged(places.iter().map(|place| &asks[*place]));
             let claimed = self.one(&ask).await;
             let is_full = claimed
                 .as_ref()
@@ -54,24 +48,24 @@ impl Batchable for Claims {
             let mut claimed = claimed.map(Vec::into_iter);
             for place in places {
                 let own = asks[place].limit as usize;
-                answers[place] = match &mut claimed {
-                    Ok(items) if items.len() == 0 && is_full => Answer::Alone,
-                    Ok(items) => Answer::Given(Ok(items.take(own).collect())),
-                    Err(error) => Answer::Given(Err(error.clone())),
+                replies[place] = match &mut claimed {
+                    Ok(items) if items.len() == 0 && is_full => Reply::CallAlone,
+                    Ok(items) => Reply::Done(Ok(items.take(own).collect())),
+                    Err(error) => Reply::Done(Err(error.clone())),
                 };
             }
         }
-        answers
+        replies
     }
 
-    async fn undelivered(&self, answer: Answer<Vec<ClaimedItem>>) {
-        if let Answer::Given(Ok(items)) = answer {
+    async fn undelivered(&self, reply: Reply<Vec<ClaimedItem>>) {
+        if let Reply::Done(Ok(items)) = reply {
             give_back(&self.0, &items).await;
         }
     }
 }
 
-/// The places of claims that can be made as one.
+/// Groups claims that can be made as one: the same queue, worker and lease. Returns the places of each group.
 fn alike<'a>(asks: impl Iterator<Item = &'a InboxClaim>) -> Vec<Vec<usize>> {
     let mut kinds: HashMap<(&str, &str, Duration), Vec<usize>> = HashMap::new();
     for (place, ask) in asks.enumerate() {
@@ -81,19 +75,18 @@ fn alike<'a>(asks: impl Iterator<Item = &'a InboxClaim>) -> Vec<Vec<usize>> {
     kinds.into_values().collect()
 }
 
-/// One claim for all of them. There is at least one.
-fn together<'a>(mut asks: impl Iterator<Item = &'a InboxClaim>) -> InboxClaim {
+/// Returns one claim for all of them. There is at least one.
+fn merged<'a>(mut asks: impl Iterator<Item = &'a InboxClaim>) -> InboxClaim {
     let mut all = asks.next().expect("at least one claim").clone();
     for ask in asks {
-        // What all of them get is claimed under a token that is nobody's own: one that repeats its request must not be
-        // given what the others had.
+        // A new request id, because a caller that repeats its own request must not get the items of the others.
         all.request = Uuid::now_v7();
         all.limit += ask.limit;
     }
     all
 }
 
-/// What was claimed for somebody who has gone away would wait for the end of its lease.
+/// Gives back the items of a cancelled caller, which otherwise wait for the end of the lease.
 async fn give_back(calls: &Calls, items: &[ClaimedItem]) {
     if items.is_empty() {
         return;
@@ -107,7 +100,7 @@ async fn give_back(calls: &Calls, items: &[ClaimedItem]) {
     ];
     let given = calls.row(query!(inbox_give_back), &arguments);
     if let Err(error) = given.await {
-        tracing::debug!(%error, "not given back; the claims end by themselves");
+        tracing::debug!(%error, "items of a cancelled caller were not given back; their claims expire");
     }
 }
 
@@ -119,7 +112,7 @@ impl Claims {
         let rows = self
             .0
             .rows_if(
-                IfLocked::Lane(&lock),
+                IfLocked::Slots(&lock),
                 query!(inbox_claim),
                 &claim_arguments(ask, &limit, &lease, &self.0.max_claim_bytes),
             )
@@ -144,7 +137,7 @@ fn claim_arguments<'a>(
     ]
 }
 
-/// Whether a claim may have left items because of its limit in bytes.
+/// Returns whether a claim may have left items because of its limit in bytes.
 fn may_be_full(claims: &Calls, items: &[ClaimedItem]) -> bool {
     let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
     bytes >= usize::try_from(claims.max_claim_bytes / 2).unwrap_or(0)
@@ -156,21 +149,21 @@ fn claimed(rows: &[Row], ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
         .collect()
 }
 
-/// What workers do: settle what is done, and fetch what is next.
+/// Calls of workers: complete items, and claim the next ones.
 pub(crate) struct Turns(pub(in crate::store::postgres) Calls);
 
 impl Batchable for Turns {
     type Ask = InboxTurn;
     type Answer = (Settled, Vec<ClaimedItem>);
-    /// While one of them waits for the disk, the other claims.
-    const LANES: usize = 2;
+    /// While one batch commits, the next one claims.
+    const CONCURRENCY: usize = 2;
 
-    fn line(ask: &InboxTurn) -> &str {
+    fn partition(ask: &InboxTurn) -> &str {
         &ask.claim.queue
     }
 
-    async fn call(&self, asks: Vec<InboxTurn>) -> Vec<Answer<Self::Answer>> {
-        let mut answers: Vec<_> = asks.iter().map(|_| Answer::Alone).collect();
+    async fn call(&self, asks: Vec<InboxTurn>) -> Vec<Reply<Self::Answer>> {
+        let mut replies = column(&asks, |_| Reply::CallAlone);
         for mut places in alike(asks.iter().map(|ask| &ask.claim)) {
             let mut room = MAX_ITEMS as u32;
             places.retain(|place| {
@@ -188,30 +181,28 @@ impl Batchable for Turns {
             if has_repeated(&completes) {
                 continue;
             }
-            let claim = together(places.iter().map(|place| &asks[*place].claim));
+            let claim = merged(places.iter().map(|place| &asks[*place].claim));
             match self.both(&completes, &claim).await {
                 Ok((settled, claimed)) => {
                     let mut claimed = claimed.into_iter();
                     for (place, complete) in places.into_iter().zip(&completes) {
                         let own = asks[place].claim.limit as usize;
                         let items = claimed.by_ref().take(own).collect();
-                        answers[place] = Answer::Given(Ok((share(complete, &settled), items)));
+                        replies[place] = Reply::Done(Ok((share(complete, &settled), items)));
                     }
                 }
-                // A database that cannot be reached is everybody's; anything else may be one caller's.
-                Err(error) if error.is_unavailable() => {
+                Err(error) => {
                     for place in places {
-                        answers[place] = Answer::Given(Err(error.clone()));
+                        replies[place] = Reply::failed(&error);
                     }
                 }
-                Err(_) => {}
             }
         }
-        answers
+        replies
     }
 
-    async fn undelivered(&self, answer: Answer<Self::Answer>) {
-        if let Answer::Given(Ok((_, items))) = answer {
+    async fn undelivered(&self, reply: Reply<Self::Answer>) {
+        if let Reply::Done(Ok((_, items))) = reply {
             give_back(&self.0, &items).await;
         }
     }
@@ -224,7 +215,7 @@ impl Turns {
         Ok((share(&ask.complete, &settled), claimed))
     }
 
-    /// Two transactions: claims take turns, and whoever claims must not keep the others waiting for the disk.
+    /// Two transactions: the claims of a queue run one after the other, so a claim must not wait for the commit of completions.
     async fn both(
         &self,
         completes: &[InboxComplete],
@@ -245,54 +236,64 @@ impl Turns {
             .await?;
         match settled.first() {
             Some(row) => Ok((inbox::settled(row)?, claimed(&rows, claim)?)),
-            None => Err(Error::new(Kind::Broken, "a completion was not answered")),
+            None => Err(Error::new(
+                Kind::Broken,
+                "the database answered a completion with no row",
+            )),
         }
     }
 }
 
-/// Whether a claim is there twice: the first is right and the second stale, and which is which only its own call can tell.
+/// Returns whether a claim occurs twice. Then the first completion succeeds and the second is stale, and only separate calls can
+/// tell which is which.
 fn has_repeated(asks: &[InboxComplete]) -> bool {
     let claims: HashSet<ClaimId> = asks.iter().flat_map(|ask| &ask.claims).copied().collect();
     claims.len() < asks.iter().map(|ask| ask.claims.len()).sum()
 }
 
-/// Completions.
 pub(crate) struct Completions(pub(in crate::store::postgres) Calls);
 
 impl Batchable for Completions {
     type Ask = InboxComplete;
     type Answer = Settled;
 
-    async fn call(&self, asks: Vec<InboxComplete>) -> Vec<Answer<Settled>> {
+    async fn call(&self, asks: Vec<InboxComplete>) -> Vec<Reply<Settled>> {
         if has_repeated(&asks) {
-            return asks.iter().map(|_| Answer::Alone).collect();
+            return column(&asks, |_| Reply::CallAlone);
         }
-        let settled = self.together(&asks).await;
-        let answer = |ask: &InboxComplete| match &settled {
-            Ok(Some(settled)) => Answer::Given(Ok(share(ask, settled))),
-            Ok(None) => Answer::Locked,
-            // A database that cannot be reached is everybody's; anything else may be one caller's.
-            Err(error) if error.is_unavailable() => Answer::Given(Err(error.clone())),
-            Err(_) => Answer::Alone,
-        };
-        asks.iter().map(answer).collect()
-    }
-}
-
-/// What a completion may have to wait for, as people read it.
-pub(crate) fn completion_lock(ask: &InboxComplete) -> String {
-    match ask.claims.first() {
-        Some(claim) => format!("the claim {}", claim.token),
-        None => "no claim".to_owned(),
+        let settled = self.all(&asks).await;
+        column(&asks, |ask| match &settled {
+            Ok(Some(settled)) => Reply::Done(Ok(share(ask, settled))),
+            Ok(None) => Reply::Locked,
+            Err(error) => Reply::failed(error),
+        })
     }
 }
 
 impl Completions {
-    pub(crate) async fn one(
-        &self,
-        ask: &InboxComplete,
-        if_locked: IfLocked<'_>,
-    ) -> Result<Settled> {
+    /// Completes the claims of all callers. Returns `None` if another transaction settles one of the claims.
+    async fn all(&self, asks: &[InboxComplete]) -> Result<Option<Settled>> {
+        let marks = Marks::of(asks);
+        let complete = query!(inbox_complete_batch);
+        let arguments = marks.arguments();
+        let rows = self.0.rows_if(IfLocked::NoRows, complete, &arguments);
+        rows.await?.first().map(inbox::settled).transpose()
+    }
+}
+
+impl CallAlone for Completions {
+    fn lock(ask: &InboxComplete) -> String {
+        match ask.claims.first() {
+            Some(claim) => format!("the claim {}", claim.token),
+            None => "no claim".to_owned(),
+        }
+    }
+
+    fn is_small(ask: &InboxComplete) -> bool {
+        ask.claims.len() <= MAX_BATCHED_ITEMS
+    }
+
+    async fn one(&self, ask: &InboxComplete, if_locked: IfLocked<'_>) -> Result<Settled> {
         let marks = Marks::of(std::slice::from_ref(ask));
         let complete = query!(inbox_complete);
         let row = self
@@ -300,14 +301,5 @@ impl Completions {
             .row_if(if_locked, complete, &marks.arguments())
             .await?;
         Ok(share(ask, &inbox::settled(&row)?))
-    }
-
-    /// What was done for all of them; `None` if another transaction is settling one of the claims.
-    async fn together(&self, asks: &[InboxComplete]) -> Result<Option<Settled>> {
-        let marks = Marks::of(asks);
-        let complete = query!(inbox_complete_batch);
-        let arguments = marks.arguments();
-        let rows = self.0.rows_if(IfLocked::NoRows, complete, &arguments);
-        rows.await?.first().map(inbox::settled).transpose()
     }
 }

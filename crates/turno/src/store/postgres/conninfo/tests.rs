@@ -258,7 +258,7 @@ fn nothing_shows_the_password() {
 }
 
 #[test]
-fn connection_strings_are_told_from_other_stores() {
+fn connection_strings_are_distinguished_from_other_stores() {
     for text in ["host=db", "dbname = app", "service=app"] {
         assert!(is_connection_string(text), "{text}");
     }

@@ -93,7 +93,7 @@ pub(crate) fn claim(
     take(db, queue, ask, (order, max_bytes), now)
 }
 
-/// How long until there may be more to claim, if nobody pushes.
+/// Returns how long until an item may become claimable without a push.
 pub(crate) fn next_due(db: &Connection, queue: &str, now: i64) -> Result<Option<Duration>> {
     let Some(queue) = find_queue(db, queue)? else {
         return Ok(None);
@@ -102,7 +102,7 @@ pub(crate) fn next_due(db: &Connection, queue: &str, now: i64) -> Result<Option<
     Ok(next.map(|next| between_us(now, next)))
 }
 
-/// The same claim asked for again: what it still holds.
+/// Returns the items that a repeated claim still holds.
 fn again(db: &Connection, claim: &ClaimRow, token: Uuid) -> Result<Vec<ClaimedItem>> {
     let mut held = db
         .prepare_cached(query!(inbox_claim_held))

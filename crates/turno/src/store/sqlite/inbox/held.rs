@@ -196,7 +196,7 @@ impl Held<'_> {
             }
             NextState::Due(due) => {
                 tally.waits(queue, Some(due));
-                // In a group it steps back, and whoever is first there then steps forward.
+                // In a group it goes behind, and then the first item of the group becomes claimable.
                 let behind = self.group.is_some();
                 (if behind { line::BEHIND } else { line::TIMED }, due)
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::super::classify;
-use super::super::history::Deed;
+use super::super::history::OperatorAction;
 use super::super::rows::{exec, many};
 use super::claim::ClaimRow;
 use super::tally::Tally;
@@ -73,7 +73,7 @@ fn decide(
         }
     }
     tally.write(db)?;
-    Deed {
+    OperatorAction {
         part: Part::Inbox,
         event,
         resource: &ask.queue,
@@ -88,7 +88,7 @@ pub(crate) fn failed_row(row: &Row<'_>) -> rusqlite::Result<Failed> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-/// It goes back to its old place in its group, and so before whoever would go next there.
+/// Returns a failed item to its old place in its group, before the items that were pushed later.
 pub(crate) fn revive(
     db: &Connection,
     queue: i64,
@@ -139,7 +139,7 @@ pub(in crate::store::sqlite) fn sweep_failed(
     }
     tally.write(db)?;
     for (queue, count) in of_queue {
-        Deed {
+        OperatorAction {
             part: Part::Inbox,
             event: HistoryEvent::Discarded,
             resource: queue,
@@ -181,7 +181,7 @@ pub(crate) fn reset(db: &Connection, ask: &InboxReset, now: i64) -> Result<u64> 
         }
     }
     tally.write(db)?;
-    Deed {
+    OperatorAction {
         part: Part::Inbox,
         event: HistoryEvent::Reset,
         resource: &ask.queue,

@@ -7,7 +7,7 @@ use super::{NEVER_US, event_id};
 use crate::clock::from_us;
 use crate::error::Result;
 use crate::store::sqlite::classify;
-use crate::store::sqlite::history::Deed;
+use crate::store::sqlite::history::OperatorAction;
 use crate::store::sqlite::inbox::revive::{self, Failed};
 use crate::store::sqlite::inbox::tally::Tally;
 use crate::store::sqlite::inbox::{find_queue, list as items, next_of_group, stats as counts};
@@ -289,7 +289,7 @@ pub(super) fn requeue(db: &Connection, ask: &OutboxRequeue, now: i64) -> Result<
         many += 1;
     }
     tally.write(db)?;
-    Deed {
+    OperatorAction {
         part: Part::Outbox,
         event: HistoryEvent::Requeued,
         resource: "",
@@ -337,7 +337,7 @@ pub(super) fn discard(db: &Connection, ask: &OutboxDiscard, now: i64) -> Result<
         }
     }
     tally.write(db)?;
-    Deed {
+    OperatorAction {
         part: Part::Outbox,
         event: HistoryEvent::Discarded,
         resource: "",

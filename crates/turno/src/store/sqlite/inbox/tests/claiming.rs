@@ -124,7 +124,7 @@ fn an_expired_claim_is_taken_over_and_the_attempt_counted() {
     let new = desk.claim(1);
     assert_eq!((payloads(&new), new[0].attempt), (vec!["a"], 2));
     assert_eq!(desk.counts(), [1, 0, 1, 0, 0]);
-    // All of the old claim is stale, also the item that nobody has taken yet.
+    // All of the old claim is stale, also the item that no other claim has.
     let settled = desk.complete(&claims(&old));
     assert_eq!((settled.done, settled.stale), (0, claims(&old)));
 

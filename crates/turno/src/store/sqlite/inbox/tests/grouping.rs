@@ -83,7 +83,7 @@ fn a_failed_head_goes_before_the_others_again() {
     desk.give_back(&[head.claim]);
     let head = desk.claim_one();
     assert_eq!(head.payload, "a1");
-    // Its worker dies; nobody overtakes it, and at last it has failed.
+    // Its worker dies. No item of the group overtakes it, and it fails after its last attempt.
     desk.pass(LEASE);
     let head = desk.claim(10);
     assert_eq!((payloads(&head), head[0].attempt), (vec!["a1"], 3));

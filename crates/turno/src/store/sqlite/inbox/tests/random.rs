@@ -35,7 +35,7 @@ fn check(desk: &Desk) {
         assert_eq!(wrong, 0, "{what}");
     };
     none(
-        "groups that nobody leads, or two",
+        "groups without one leading item",
         "select count(*) from (
            select sum(state <> 2) as leaders, sum(state = 3) as held, min(id) as first,
              min(iif(state <> 2, id, null)) as leader
@@ -48,7 +48,7 @@ fn check(desk: &Desk) {
          where held <> (select count(*) from turno_inbox_item i where i.claim = c.id)",
     );
     none(
-        "errors of nobody, or too many",
+        "errors without an item, or too many",
         "select (select count(*) from turno_inbox_error where item not in (select id from turno_inbox_item))
            + (select count(*) from (select count(*) as n from turno_inbox_error group by item) where n > 10)",
     );
@@ -80,7 +80,7 @@ fn check_claimed(desk: &Desk, items: &[ClaimedItem]) {
                 |row| row.get(0),
             )
             .unwrap();
-        assert_eq!(earlier, 0, "somebody of the group was first");
+        assert_eq!(earlier, 0, "an earlier item of the group exists");
     }
 }
 

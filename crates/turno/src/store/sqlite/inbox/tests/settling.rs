@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn stale_claims_are_told_in_order_and_change_nothing() {
+fn stale_claims_are_returned_in_order_and_change_nothing() {
     let desk = Desk::new();
     desk.push(vec![item("a"), item("b"), item("c")]);
     let held = desk.claim(2);
@@ -65,7 +65,7 @@ fn the_same_request_answers_the_same_again() {
     assert_eq!(first[1].stale, [stale]);
     let counts = desk.counts();
     assert_eq!(counts, [2, 1, 0, 1, 0]);
-    // The item that was given back is somebody else's by now, and stays so.
+    // Another claim has the item that was given back, and keeps it.
     assert_eq!(desk.claim_one().claim.item, held[1].item);
     assert_eq!(settle_all(), first);
     assert_eq!(desk.counts(), [1, 1, 1, 1, 0]);

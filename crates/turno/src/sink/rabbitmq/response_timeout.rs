@@ -9,30 +9,33 @@ use tokio::sync::watch;
 use super::batch::End;
 
 /// A broker that blocks publishers still confirms what it had read before. This is how long those confirms are awaited.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const LAST_CONFIRMS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Waits for one response after the other, each with a timeout.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct ResponseTimeout {
     pub(super) silence: Duration,
     pub(super) blocked: watch::Receiver<Option<String>>,
 }
 
-impl Patience {
+impl ResponseTimeout {
     /// Returns the output of `work`, unless the broker does not respond in time, or blocks publishers.
-    pub(super) async fn hear<F: Future + Unpin>(&mut self, mut work: F) -> Result<F::Output, End> {
+    pub(super) async fn wait_for<F: Future + Unpin>(
+        &mut self,
+        mut work: F,
+    ) -> Result<F::Output, End> {
         // Confirms arrive in groups, so most of them are ready and need no timer.
-        if let Poll::Ready(heard) = poll!(&mut work) {
-            return Ok(heard);
+        if let Poll::Ready(output) = poll!(&mut work) {
+            return Ok(output);
         }
         tokio::select! {
             biased;
-            heard = &mut work => return Ok(heard),
+            output = &mut work => return Ok(output),
             () = until_blocked(&mut self.blocked) => {}
             () = tokio::time::sleep(self.silence) => return Err(End::Silent),
         }
-        match tokio::time::timeout(LAST_WORDS.min(self.silence), work).await {
-            Ok(heard) => Ok(heard),
+        match tokio::time::timeout(LAST_CONFIRMS_TIMEOUT.min(self.silence), work).await {
+            Ok(output) => Ok(output),
             Err(_) => match self.blocked.borrow().clone() {
                 Some(reason) => Err(End::Blocked(reason)),
                 // It has just been unblocked, too late for this batch.
