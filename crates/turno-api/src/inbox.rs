@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::duration::WireDuration;
 use crate::error::{Error, Result};
 use crate::ids::{ClaimId, ItemId};
-use crate::json;
+use crate::json::JsonText;
 #[cfg(feature = "schema")]
 use crate::openapi_types::{ClaimName, Json, LeaseDuration, Name, Text, WaitDuration};
 
@@ -141,19 +141,29 @@ pub struct InboxClaim {
 }
 
 /// A claimed item.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ClaimedItem {
+    /// The item's id.
+    #[cfg_attr(feature = "schema", schema(value_type = i64))]
+    pub id: ItemId,
     /// The claim, which every change to the item must present.
+    #[cfg_attr(feature = "schema", schema(value_type = ClaimName))]
     pub claim: ClaimId,
     /// The attempt, counted from one; attempts that were abandoned count.
     pub attempt: u32,
     /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// The payload, as JSON text.
-    pub payload: String,
+    /// Number of earlier attempts whose claim expired.
+    pub abandoned: u32,
+    /// The payload.
+    #[cfg_attr(feature = "schema", schema(value_type = Json))]
+    pub payload: JsonText,
     /// The unique key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The priority: 0 is claimed first, 3 last.
     pub priority: u8,
@@ -161,8 +171,6 @@ pub struct ClaimedItem {
     pub pushed_at: Timestamp,
     /// When the claim ends unless it is extended, on the store's clock.
     pub expires_at: Timestamp,
-    /// Number of earlier attempts whose claim expired.
-    pub abandoned: u32,
 }
 
 /// Parameters of `InboxStore::inbox_complete`.
@@ -387,28 +395,42 @@ pub struct InboxList {
 
 /// An item of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ItemView {
     /// The item's id.
+    #[cfg_attr(feature = "schema", schema(value_type = i64))]
     pub id: ItemId,
     /// The state.
     pub state: ItemState,
-    /// The payload, as JSON text; not kept for a completed item.
-    pub payload: Option<String>,
+    /// The payload; not kept for a completed item.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
+    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
+    pub payload: Option<JsonText>,
     /// The unique key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The priority: 0 is claimed first, 3 last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
     /// Number of attempts that failed or were abandoned.
     pub attempts: u32,
     /// Number of attempts that were abandoned: the claim expired.
     pub abandoned: u32,
     /// The worker that processes the item, or did last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
     /// When the item was pushed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pushed_at: Option<Timestamp>,
     /// When the state began; for a scheduled item, its due time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// The last errors, oldest first.
     pub errors: Vec<AttemptError>,
@@ -534,63 +556,7 @@ pub struct Claim {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Claimed {
     /// In the order in which they should be processed; empty if none is due.
-    pub items: Vec<ClaimedItemBody>,
-}
-
-/// A claimed item.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = ClaimedItem))]
-pub struct ClaimedItemBody {
-    /// The item's id.
-    #[cfg_attr(feature = "schema", schema(value_type = i64))]
-    pub id: ItemId,
-    /// The claim, which every change to the item must present.
-    #[cfg_attr(feature = "schema", schema(value_type = ClaimName))]
-    pub claim: ClaimId,
-    /// The attempt, counted from one; attempts that were abandoned count.
-    pub attempt: u32,
-    /// Maximum number of attempts.
-    pub max_attempts: u32,
-    /// Number of earlier attempts whose claim expired.
-    pub abandoned: u32,
-    /// The payload.
-    #[cfg_attr(feature = "schema", schema(value_type = Json))]
-    pub payload: Box<RawValue>,
-    /// The unique key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// The group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// The priority: 0 is claimed first, 3 last.
-    pub priority: u8,
-    /// When the item was pushed, on the store's clock.
-    pub pushed_at: Timestamp,
-    /// When the claim ends unless it is extended, on the store's clock.
-    pub expires_at: Timestamp,
-}
-
-impl ClaimedItemBody {
-    /// Converts a claimed item.
-    ///
-    /// # Errors
-    /// Returns an error if the stored payload is not JSON.
-    pub fn of(item: &ClaimedItem) -> Result<Self> {
-        Ok(ClaimedItemBody {
-            id: item.claim.item,
-            claim: item.claim,
-            attempt: item.attempt,
-            max_attempts: item.max_attempts,
-            abandoned: item.abandoned,
-            payload: json::raw(&item.payload)?,
-            key: item.key.clone(),
-            group: item.group.clone(),
-            priority: item.priority,
-            pushed_at: item.pushed_at,
-            expires_at: item.expires_at,
-        })
-    }
+    pub items: Vec<ClaimedItem>,
 }
 
 /// Settles or extends claims: `POST /v1/inbox/{queue}/complete`, `/fail`, `/extend`, `/give-back`
@@ -719,77 +685,11 @@ pub struct Queues {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Items {
     /// In order of their ids; completed ones newest first.
-    pub items: Vec<Item>,
+    pub items: Vec<ItemView>,
     /// Cursor of the next page (`after`); absent if this is the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<i64>))]
     pub next: Option<ItemId>,
-}
-
-/// An item of a list.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Item {
-    /// The item's id.
-    #[cfg_attr(feature = "schema", schema(value_type = i64))]
-    pub id: ItemId,
-    /// The state.
-    pub state: ItemState,
-    /// The payload; not kept for a completed item.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "json::present"
-    )]
-    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
-    pub payload: Option<Box<RawValue>>,
-    /// The unique key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// The group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// The priority: 0 is claimed first, 3 last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<u8>,
-    /// Number of attempts that failed or were abandoned.
-    pub attempts: u32,
-    /// Number of attempts that were abandoned: the claim expired.
-    pub abandoned: u32,
-    /// The worker that processes the item, or did last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worker: Option<String>,
-    /// When the item was pushed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pushed_at: Option<Timestamp>,
-    /// When the state began; for a scheduled item, its due time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
-    /// The last errors, oldest first.
-    pub errors: Vec<AttemptError>,
-}
-
-impl Item {
-    /// Converts an item of a list.
-    ///
-    /// # Errors
-    /// Returns an error if the stored payload is not JSON.
-    pub fn of(view: &ItemView) -> Result<Self> {
-        Ok(Item {
-            id: view.id,
-            state: view.state,
-            payload: json::optional(view.payload.as_deref())?,
-            key: view.key.clone(),
-            group: view.group.clone(),
-            priority: view.priority,
-            attempts: view.attempts,
-            abandoned: view.abandoned,
-            worker: view.worker.clone(),
-            pushed_at: view.pushed_at,
-            at: view.at,
-            errors: view.errors.clone(),
-        })
-    }
 }
 
 /// Failed items to requeue, `POST /v1/inbox/{queue}/requeue`, or to discard, `POST /v1/inbox/{queue}/discard`

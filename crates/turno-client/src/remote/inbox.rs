@@ -14,7 +14,7 @@ use turno_api::duration::WireDuration;
 use turno_api::inbox::{Claim, FailedItems, Push, PushItem, Reset, Settle, SettleClaim};
 use uuid::Uuid;
 
-use super::answer::{claimed, item, pushed, raw};
+use super::answer::{pushed, raw};
 use super::{RemoteStore, wait};
 use crate::client::Page;
 
@@ -40,7 +40,6 @@ impl RemoteStore {
             request: Some(ask.request),
         };
         let items = self.client.claim(&ask.queue, &question).await?.items;
-        let items: Vec<ClaimedItem> = items.into_iter().map(claimed).collect();
         self.queues
             .claimed(&ask.queue, items.iter().map(|item| &item.claim));
         Ok(items)
@@ -196,7 +195,7 @@ impl InboxStore for RemoteStore {
             after: ask.after,
         };
         let items = self.client.items(&ask.queue, ask.state, &page).await?;
-        Ok(items.items.into_iter().map(item).collect())
+        Ok(items.items)
     }
 
     /// Always returns `None`: the server sends no notifications, so an idle worker polls.

@@ -185,7 +185,7 @@ async fn work() {
         .unwrap();
     assert_eq!(pushed.ids.len(), 4);
     let claimed = client.claim(queue, &claim(4)).await.unwrap().items;
-    assert_eq!(claimed[0].payload.get(), "12345678901234567890.10");
+    assert_eq!(claimed[0].payload.as_str(), "12345678901234567890.10");
     let one = |place: usize| SettleClaim::from(claimed[place].claim);
     let extended = client.extend(queue, &settle(vec![one(0), one(1)])).await;
     assert_eq!(extended.unwrap().done, 2);
@@ -278,7 +278,7 @@ async fn events() {
     assert_eq!(found, ids);
     let found = client.event(ids[1]).await.unwrap().unwrap();
     assert_eq!(found.kind.as_deref(), Some("B"));
-    assert_eq!(found.payload.unwrap().get(), r#"{"n":1}"#);
+    assert_eq!(found.payload.unwrap().as_str(), r#"{"n":1}"#);
     assert!(client.event(uuid::Uuid::nil()).await.unwrap().is_none());
     let requeue = RequeueEvents {
         ids: Some(ids.clone()),
