@@ -5,6 +5,7 @@
 //! reports it as stale and changes nothing.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use uuid::Uuid;
 use crate::duration::WireDuration;
 use crate::error::{Error, Result};
 use crate::ids::{ClaimId, ItemId};
-use crate::json;
+use crate::json::JsonText;
 #[cfg(feature = "schema")]
 use crate::openapi_types::{ClaimName, Json, LeaseDuration, Name, Text, WaitDuration};
 
@@ -141,19 +142,29 @@ pub struct InboxClaim {
 }
 
 /// A claimed item.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ClaimedItem {
+    /// The item's id.
+    #[cfg_attr(feature = "schema", schema(value_type = i64))]
+    pub id: ItemId,
     /// The claim, which every change to the item must present.
+    #[cfg_attr(feature = "schema", schema(value_type = ClaimName))]
     pub claim: ClaimId,
     /// The attempt, counted from one; attempts that were abandoned count.
     pub attempt: u32,
     /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// The payload, as JSON text.
-    pub payload: String,
+    /// Number of earlier attempts whose claim expired.
+    pub abandoned: u32,
+    /// The payload.
+    #[cfg_attr(feature = "schema", schema(value_type = Json))]
+    pub payload: JsonText,
     /// The unique key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The priority: 0 is claimed first, 3 last.
     pub priority: u8,
@@ -161,8 +172,6 @@ pub struct ClaimedItem {
     pub pushed_at: Timestamp,
     /// When the claim ends unless it is extended, on the store's clock.
     pub expires_at: Timestamp,
-    /// Number of earlier attempts whose claim expired.
-    pub abandoned: u32,
 }
 
 /// Parameters of `InboxStore::inbox_complete`.
@@ -387,28 +396,42 @@ pub struct InboxList {
 
 /// An item of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ItemView {
     /// The item's id.
+    #[cfg_attr(feature = "schema", schema(value_type = i64))]
     pub id: ItemId,
     /// The state.
     pub state: ItemState,
-    /// The payload, as JSON text; not kept for a completed item.
-    pub payload: Option<String>,
+    /// The payload; not kept for a completed item.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
+    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
+    pub payload: Option<JsonText>,
     /// The unique key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The priority: 0 is claimed first, 3 last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
     /// Number of attempts that failed or were abandoned.
     pub attempts: u32,
     /// Number of attempts that were abandoned: the claim expired.
     pub abandoned: u32,
     /// The worker that processes the item, or did last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
     /// When the item was pushed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pushed_at: Option<Timestamp>,
     /// When the state began; for a scheduled item, its due time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// The last errors, oldest first.
     pub errors: Vec<AttemptError>,
@@ -534,176 +557,196 @@ pub struct Claim {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Claimed {
     /// In the order in which they should be processed; empty if none is due.
-    pub items: Vec<ClaimedItemBody>,
+    pub items: Vec<ClaimedItem>,
 }
 
-/// A claimed item.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "schema", schema(as = ClaimedItem))]
-pub struct ClaimedItemBody {
-    /// The item's id.
-    #[cfg_attr(feature = "schema", schema(value_type = i64))]
-    pub id: ItemId,
-    /// The claim, which every change to the item must present.
-    #[cfg_attr(feature = "schema", schema(value_type = ClaimName))]
-    pub claim: ClaimId,
-    /// The attempt, counted from one; attempts that were abandoned count.
-    pub attempt: u32,
-    /// Maximum number of attempts.
-    pub max_attempts: u32,
-    /// Number of earlier attempts whose claim expired.
-    pub abandoned: u32,
-    /// The payload.
-    #[cfg_attr(feature = "schema", schema(value_type = Json))]
-    pub payload: Box<RawValue>,
-    /// The unique key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// The group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// The priority: 0 is claimed first, 3 last.
-    pub priority: u8,
-    /// When the item was pushed, on the store's clock.
-    pub pushed_at: Timestamp,
-    /// When the claim ends unless it is extended, on the store's clock.
-    pub expires_at: Timestamp,
-}
-
-impl ClaimedItemBody {
-    /// Converts a claimed item.
-    ///
-    /// # Errors
-    /// Returns an error if the stored payload is not JSON.
-    pub fn of(item: &ClaimedItem) -> Result<Self> {
-        Ok(ClaimedItemBody {
-            id: item.claim.item,
-            claim: item.claim,
-            attempt: item.attempt,
-            max_attempts: item.max_attempts,
-            abandoned: item.abandoned,
-            payload: json::raw(&item.payload)?,
-            key: item.key.clone(),
-            group: item.group.clone(),
-            priority: item.priority,
-            pushed_at: item.pushed_at,
-            expires_at: item.expires_at,
-        })
-    }
-}
-
-/// Settles or extends claims: `POST /v1/inbox/{queue}/complete`, `/fail`, `/extend`, `/give-back`
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// Completes items, `POST /v1/inbox/{queue}/complete`, or gives them back, `POST /v1/inbox/{queue}/give-back`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Settle {
-    /// The claims, each alone or with the fields of the operation.
-    #[cfg_attr(feature = "schema", schema(value_type = Vec<ClaimOrMore>, min_items = 1, max_items = 10_000))]
-    pub claims: Vec<SettleClaim>,
+pub struct CompleteClaims {
+    /// The claims.
+    #[serde(deserialize_with = "claims::<CompletedClaim, _, _>")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<ClaimOr<CompletedClaim>>, min_items = 1, max_items = 10_000))]
+    pub claims: Vec<ClaimId>,
     /// The request id: a repeated request changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Uuid>,
 }
 
-/// A claim and the fields of the operation. As a string, it is the claim alone.
-#[derive(Debug, Clone, Serialize)]
-pub struct SettleClaim {
+/// A claim.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+struct CompletedClaim {
     /// The claim.
-    pub claim: ClaimId,
-    /// `fail`: the error text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// `fail`: the pause before the next attempt. Default: exponential backoff.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_in: Option<WireDuration>,
-    /// `fail`: whether this was the last attempt.
-    #[serde(rename = "final", skip_serializing_if = "Option::is_none")]
-    pub last: Option<bool>,
-    /// `extend`: the new lease, counted from now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease: Option<WireDuration>,
+    #[cfg_attr(feature = "schema", schema(value_type = ClaimName))]
+    claim: ClaimId,
 }
 
-impl From<ClaimId> for SettleClaim {
+impl From<CompletedClaim> for ClaimId {
+    fn from(completed: CompletedClaim) -> Self {
+        completed.claim
+    }
+}
+
+/// Records failed attempts: `POST /v1/inbox/{queue}/fail`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FailClaims {
+    /// The claims, each alone or with its error.
+    #[serde(deserialize_with = "claims::<FailedClaim, _, _>")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<ClaimOr<FailedClaim>>, min_items = 1, max_items = 10_000))]
+    pub claims: Vec<FailedClaim>,
+    /// The request id: a repeated request changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Uuid>,
+}
+
+/// A claim and its error.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FailedClaim {
+    /// The claim.
+    #[cfg_attr(feature = "schema", schema(value_type = ClaimName))]
+    pub claim: ClaimId,
+    /// The error text, truncated to 4000 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The pause before the next attempt. Default: exponential backoff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_in: Option<WireDuration>,
+    /// Do not attempt the item again: it has failed at once. Default: false.
+    #[serde(default, rename = "final", skip_serializing_if = "Option::is_none")]
+    pub last: Option<bool>,
+}
+
+impl From<ClaimId> for FailedClaim {
     fn from(claim: ClaimId) -> Self {
-        SettleClaim {
+        FailedClaim {
             claim,
             error: None,
             retry_in: None,
             last: None,
-            lease: None,
         }
     }
 }
 
-/// A claim and the fields of the operation, as an object.
-#[derive(Debug, Deserialize)]
+impl From<&Failure> for FailedClaim {
+    fn from(failure: &Failure) -> Self {
+        FailedClaim {
+            claim: failure.claim,
+            error: Some(failure.error.clone()),
+            retry_in: failure.retry_in.map(WireDuration),
+            last: (failure.again == Again::Never).then_some(true),
+        }
+    }
+}
+
+/// Extends claims: `POST /v1/inbox/{queue}/extend`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", schema(as = ClaimAndMore))]
-struct More {
-    /// The claim.
-    #[cfg_attr(feature = "schema", schema(value_type = ClaimName))]
-    claim: ClaimId,
-    /// `fail`: the error text.
-    #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, max_length = 10_000))]
-    error: Option<String>,
-    /// `fail`: the pause before the next attempt. Default: exponential backoff.
-    #[serde(default)]
-    retry_in: Option<WireDuration>,
-    /// `fail`: do not attempt it again; the item has failed at once.
-    #[serde(default, rename = "final")]
-    last: Option<bool>,
-    /// `extend`: the new lease, counted from now. Default: that of the server's configuration, else 30 seconds.
-    #[serde(default)]
-    lease: Option<WireDuration>,
+pub struct ExtendClaims {
+    /// The claims, each alone or with its lease.
+    #[serde(deserialize_with = "claims::<ExtendedClaim, _, _>")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<ClaimOr<ExtendedClaim>>, min_items = 1, max_items = 10_000))]
+    pub claims: Vec<ExtendedClaim>,
+    /// Has no effect: extending twice is the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Uuid>,
 }
 
-/// Not derived, because an untagged enum could not report which field is wrong.
-impl<'de> Deserialize<'de> for SettleClaim {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
+/// A claim and its lease.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ExtendedClaim {
+    /// The claim.
+    #[cfg_attr(feature = "schema", schema(value_type = ClaimName))]
+    pub claim: ClaimId,
+    /// The new lease, counted from now. Default: that of the server's configuration, else 30 seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseDuration>))]
+    pub lease: Option<WireDuration>,
+}
 
-        impl<'de> Visitor<'de> for Either {
-            type Value = SettleClaim;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a claim, or an object with one")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<SettleClaim, E> {
-                let claim: ClaimId = text.parse().map_err(E::custom)?;
-                Ok(claim.into())
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SettleClaim, A::Error> {
-                let more = More::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(SettleClaim {
-                    claim: more.claim,
-                    error: more.error,
-                    retry_in: more.retry_in,
-                    last: more.last,
-                    lease: more.lease,
-                })
-            }
-        }
-
-        deserializer.deserialize_any(Either)
+impl From<ClaimId> for ExtendedClaim {
+    fn from(claim: ClaimId) -> Self {
+        ExtendedClaim { claim, lease: None }
     }
 }
 
-/// A claim alone, or as an object.
+impl AsRef<ClaimId> for ClaimId {
+    fn as_ref(&self) -> &ClaimId {
+        self
+    }
+}
+
+impl AsRef<ClaimId> for FailedClaim {
+    fn as_ref(&self) -> &ClaimId {
+        &self.claim
+    }
+}
+
+impl AsRef<ClaimId> for ExtendedClaim {
+    fn as_ref(&self) -> &ClaimId {
+        &self.claim
+    }
+}
+
+/// Deserializes claims that are either a string, the claim alone, or an object. An untagged enum could not report which field of
+/// an object is invalid.
+fn claims<'de, O, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    O: Deserialize<'de> + Into<T>,
+    T: From<ClaimId>,
+    D: Deserializer<'de>,
+{
+    struct Either<O, T>(T, PhantomData<O>);
+
+    impl<'de, O: Deserialize<'de> + Into<T>, T: From<ClaimId>> Deserialize<'de> for Either<O, T> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_any(ClaimVisitor(PhantomData))
+        }
+    }
+
+    struct ClaimVisitor<O, T>(PhantomData<(O, T)>);
+
+    impl<'de, O: Deserialize<'de> + Into<T>, T: From<ClaimId>> Visitor<'de> for ClaimVisitor<O, T> {
+        type Value = Either<O, T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a claim, or an object with one")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            let claim: ClaimId = text.parse().map_err(E::custom)?;
+            Ok(Either(claim.into(), PhantomData))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            let object = O::deserialize(MapAccessDeserializer::new(map))?;
+            Ok(Either(object.into(), PhantomData))
+        }
+    }
+
+    let claims = Vec::<Either<O, T>>::deserialize(deserializer)?;
+    Ok(claims.into_iter().map(|claim| claim.0).collect())
+}
+
+/// A claim alone, or in an object.
 #[cfg(feature = "schema")]
 #[derive(utoipa::ToSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "only described")]
-enum ClaimOrMore {
+enum ClaimOr<T> {
     /// The claim alone.
     Alone(ClaimName),
-    /// The claim and the fields of the operation.
-    More(More),
+    /// In an object.
+    Object(T),
 }
 
 /// Statistics of queues: `GET /v1/inbox`
@@ -719,77 +762,11 @@ pub struct Queues {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Items {
     /// In order of their ids; completed ones newest first.
-    pub items: Vec<Item>,
+    pub items: Vec<ItemView>,
     /// Cursor of the next page (`after`); absent if this is the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<i64>))]
     pub next: Option<ItemId>,
-}
-
-/// An item of a list.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Item {
-    /// The item's id.
-    #[cfg_attr(feature = "schema", schema(value_type = i64))]
-    pub id: ItemId,
-    /// The state.
-    pub state: ItemState,
-    /// The payload; not kept for a completed item.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "json::present"
-    )]
-    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
-    pub payload: Option<Box<RawValue>>,
-    /// The unique key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// The group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// The priority: 0 is claimed first, 3 last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<u8>,
-    /// Number of attempts that failed or were abandoned.
-    pub attempts: u32,
-    /// Number of attempts that were abandoned: the claim expired.
-    pub abandoned: u32,
-    /// The worker that processes the item, or did last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worker: Option<String>,
-    /// When the item was pushed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pushed_at: Option<Timestamp>,
-    /// When the state began; for a scheduled item, its due time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
-    /// The last errors, oldest first.
-    pub errors: Vec<AttemptError>,
-}
-
-impl Item {
-    /// Converts an item of a list.
-    ///
-    /// # Errors
-    /// Returns an error if the stored payload is not JSON.
-    pub fn of(view: &ItemView) -> Result<Self> {
-        Ok(Item {
-            id: view.id,
-            state: view.state,
-            payload: json::optional(view.payload.as_deref())?,
-            key: view.key.clone(),
-            group: view.group.clone(),
-            priority: view.priority,
-            attempts: view.attempts,
-            abandoned: view.abandoned,
-            worker: view.worker.clone(),
-            pushed_at: view.pushed_at,
-            at: view.at,
-            errors: view.errors.clone(),
-        })
-    }
 }
 
 /// Failed items to requeue, `POST /v1/inbox/{queue}/requeue`, or to discard, `POST /v1/inbox/{queue}/discard`
@@ -852,19 +829,25 @@ mod tests {
     const CLAIM: &str = "17@0190f1f4-2b3c-7d4e-8f50-112233445566";
 
     #[test]
-    fn a_claim_is_a_text_or_an_object() {
+    fn a_claim_is_a_string_or_an_object() {
         let text =
             format!(r#"{{"claims": ["{CLAIM}", {{"claim": "{CLAIM}", "retry_in": "5s"}}]}}"#);
-        let settle: Settle = serde_json::from_str(&text).unwrap();
-        assert_eq!(settle.claims[0].claim, settle.claims[1].claim);
-        assert!(settle.claims[1].retry_in.is_some());
+        let fail: FailClaims = serde_json::from_str(&text).unwrap();
+        assert_eq!(fail.claims[0].claim, fail.claims[1].claim);
+        assert!(fail.claims[1].retry_in.is_some());
         for bad in [
             r#"{"claims": ["17"]}"#.to_owned(),
             r#"{"claims": [17]}"#.to_owned(),
             format!(r#"{{"claims": [{{"claim": "{CLAIM}", "retry": 1}}]}}"#),
+            format!(r#"{{"claims": [{{"claim": "{CLAIM}", "lease": "1s"}}]}}"#),
             format!(r#"{{"claims": ["{CLAIM}"], "more": 1}}"#),
         ] {
-            assert!(serde_json::from_str::<Settle>(&bad).is_err(), "{bad}");
+            assert!(serde_json::from_str::<FailClaims>(&bad).is_err(), "{bad}");
         }
+        let text = format!(r#"{{"claims": ["{CLAIM}", {{"claim": "{CLAIM}"}}]}}"#);
+        let complete: CompleteClaims = serde_json::from_str(&text).unwrap();
+        assert_eq!(complete.claims[0], complete.claims[1]);
+        let text = format!(r#"{{"claims": [{{"claim": "{CLAIM}", "error": "no"}}]}}"#);
+        assert!(serde_json::from_str::<CompleteClaims>(&text).is_err());
     }
 }

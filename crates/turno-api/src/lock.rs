@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 pub use crate::busy::Language;
 use crate::duration::{WireDuration, as_ms, ms};
+use crate::error::{Error, Result};
 use crate::ids::{LeaseId, Token};
 #[cfg(feature = "schema")]
 use crate::openapi_types::{LeaseDuration, LeaseName, Name, Text, WaitDuration};
@@ -330,114 +331,217 @@ impl Default for LockList {
     }
 }
 
-/// Acquires a lock: `POST /v1/locks`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Acquire {
-    /// The resource to lock: a path-like name.
-    #[cfg_attr(feature = "schema", schema(value_type = Name))]
-    pub resource: String,
+/// Defines a struct whose last fields are the options that an acquire of one lock and of several locks have in common.
+///
+/// They are not a struct that serde flattens: an error in a flattened field does not name the field.
+macro_rules! with_acquire_options {
+    ($(#[$meta:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$attribute])* pub $field: $type,)*
+            /// The name that the holder gives itself. The same owner can enter again. Default: a new UUID.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+            pub owner: Option<String>,
+            /// How long a lease is valid unless it is renewed. Default: that of the configuration, else 30 seconds.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseDuration>))]
+            pub ttl: Option<WireDuration>,
+            /// Wait this long. The call returns when it has acquired, or when this time has passed.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schema(value_type = Option<WaitDuration>))]
+            pub wait: Option<WireDuration>,
+            /// The minimum time until the lock can be granted again, even if it is released sooner.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub min_hold: Option<WireDuration>,
+            /// The maximum time that the lease can last by renewals.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub max_hold: Option<WireDuration>,
+            /// The person.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+            pub user: Option<String>,
+            /// The application.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+            pub service: Option<String>,
+            /// What it is doing.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
+            pub description: Option<String>,
+            /// The machine it runs on.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
+            pub host: Option<String>,
+            /// Its process there.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub pid: Option<i32>,
+            /// The request id: a repeated request changes nothing and has the same response.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub request: Option<Uuid>,
+        }
+
+        impl $name {
+            /// Returns the options that both acquires have in common.
+            fn common_options(self) -> AcquireOptions {
+                AcquireOptions {
+                    owner: self.owner,
+                    ttl: self.ttl,
+                    wait: self.wait,
+                    min_hold: self.min_hold,
+                    max_hold: self.max_hold,
+                    user: self.user,
+                    service: self.service,
+                    description: self.description,
+                    host: self.host,
+                    pid: self.pid,
+                    request: self.request,
+                    ..AcquireOptions::default()
+                }
+            }
+
+            /// Sets the options to the parameters of a store method: one attempt, whatever retry policy the server has.
+            fn with_parameters(mut self, ask: &LockAcquire) -> Self {
+                let by = ask.attribution.clone();
+                self.owner = Some(ask.owner.clone());
+                self.ttl = Some(ask.ttl.into());
+                self.wait = Some(Duration::ZERO.into());
+                self.min_hold = ask.min_hold.map(Into::into);
+                self.max_hold = ask.max_hold.map(Into::into);
+                self.user = by.user;
+                self.service = by.service;
+                self.description = by.description;
+                self.host = by.host;
+                self.pid = by.pid;
+                self.request = Some(ask.request);
+                self
+            }
+        }
+    };
+}
+
+/// Options of an acquire. Those that are absent have a default.
+#[derive(Debug, Clone, Default)]
+pub struct AcquireOptions {
     /// The name that the holder gives itself. The same owner can enter again. Default: a new UUID.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
     pub owner: Option<String>,
-    /// How long the lease is valid unless it is renewed. Default: that of the server's configuration, else 30 seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseDuration>))]
+    /// How long the lease is valid unless it is renewed.
     pub ttl: Option<WireDuration>,
-    /// Wait this long for the lock. The response is sent when the lock is acquired, or when this time has passed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<WaitDuration>))]
+    /// Wait this long for the lock. Default: no wait.
     pub wait: Option<WireDuration>,
     /// The order in which waiters get the lock. Default: any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<WaitOrder>,
     /// The mode of the lock. Default: exclusive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    /// Shared by at most this many owners. All callers of the resource must give the same number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 10_000))]
-    pub permits: Option<u32>,
+    pub mode: Option<LockMode>,
     /// The minimum time until the lock can be granted again, even if it is released sooner.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_hold: Option<WireDuration>,
     /// The maximum time that the lease can last by renewals.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_hold: Option<WireDuration>,
     /// The person.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
     pub user: Option<String>,
     /// The application.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
     pub service: Option<String>,
     /// What it is doing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
     pub description: Option<String>,
     /// The machine it runs on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
     pub host: Option<String>,
     /// Its process there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
-    /// The request id: a repeated request changes nothing and has the same response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The request id: a repeated call changes nothing and has the same outcome.
     pub request: Option<Uuid>,
 }
 
-/// Acquires several locks, all or none: `POST /v1/lock-sets`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct AcquireAll {
-    /// The resources to lock.
-    #[cfg_attr(feature = "schema", schema(value_type = Vec<Name>, min_items = 1, max_items = 100))]
-    pub resources: Vec<String>,
-    /// The name that the holder gives itself. Default: a new UUID.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub owner: Option<String>,
-    /// How long the leases are valid unless they are renewed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseDuration>))]
-    pub ttl: Option<WireDuration>,
-    /// Wait this long for all of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<WaitDuration>))]
-    pub wait: Option<WireDuration>,
-    /// The minimum time until one of the locks can be granted again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min_hold: Option<WireDuration>,
-    /// The maximum time that the leases can last by renewals.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_hold: Option<WireDuration>,
-    /// The person.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub user: Option<String>,
-    /// The application.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub service: Option<String>,
-    /// What it is doing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
-    pub description: Option<String>,
-    /// The machine it runs on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub host: Option<String>,
-    /// Its process there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pid: Option<i32>,
-    /// The request id: a repeated request changes nothing and has the same response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request: Option<Uuid>,
+with_acquire_options! {
+    /// Acquires a lock: `POST /v1/locks`
+    Acquire {
+        /// The resource to lock: a path-like name.
+        #[cfg_attr(feature = "schema", schema(value_type = Name))]
+        resource: String,
+        /// The order in which waiters get the lock. Default: any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        order: Option<WaitOrder>,
+        /// The mode of the lock. Default: exclusive.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<Mode>,
+        /// Shared by at most this many owners. All callers of the resource must give the same number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 10_000))]
+        permits: Option<u32>,
+    }
+}
+
+impl Acquire {
+    /// Returns the resource and the options.
+    ///
+    /// # Errors
+    /// Returns an error if `mode` and `permits` contradict each other.
+    pub fn into_options(self) -> Result<(String, AcquireOptions)> {
+        let mode = match (self.mode, self.permits) {
+            (Some(Mode::Exclusive), Some(_)) => {
+                return Err(Error::invalid(
+                    "permits",
+                    "permits need the mode shared, and mode is exclusive: leave one of them out",
+                ));
+            }
+            (_, Some(permits)) => Some(LockMode::Permits(permits)),
+            (Some(Mode::Shared), None) => Some(LockMode::Shared),
+            (_, None) => None,
+        };
+        let (resource, order) = (self.resource.clone(), self.order);
+        let options = AcquireOptions {
+            order,
+            mode,
+            ..self.common_options()
+        };
+        Ok((resource, options))
+    }
+}
+
+impl From<&LockAcquire> for Acquire {
+    fn from(ask: &LockAcquire) -> Self {
+        let (mode, permits) = match ask.mode {
+            LockMode::Exclusive => (None, None),
+            LockMode::Shared => (Some(Mode::Shared), None),
+            LockMode::Permits(permits) => (Some(Mode::Shared), Some(permits)),
+        };
+        let body = Acquire {
+            resource: ask.resource.clone(),
+            mode,
+            permits,
+            ..Acquire::default()
+        };
+        body.with_parameters(ask)
+    }
+}
+
+with_acquire_options! {
+    /// Acquires several locks, all or none: `POST /v1/lock-sets`
+    AcquireAll {
+        /// The resources to lock.
+        #[cfg_attr(feature = "schema", schema(value_type = Vec<Name>, min_items = 1, max_items = 100))]
+        resources: Vec<String>,
+    }
+}
+
+impl AcquireAll {
+    /// Returns the resources and the options of each lock.
+    pub fn into_options(mut self) -> (Vec<String>, AcquireOptions) {
+        let resources = std::mem::take(&mut self.resources);
+        (resources, self.common_options())
+    }
+}
+
+impl From<&LockAcquireAll> for AcquireAll {
+    fn from(ask: &LockAcquireAll) -> Self {
+        let body = AcquireAll {
+            resources: ask.resources.clone(),
+            ..AcquireAll::default()
+        };
+        body.with_parameters(&ask.each)
+    }
 }
 
 /// A lease: the response of `POST /v1/locks` and `PUT /v1/leases/{id}`

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::duration::WireDuration;
 use crate::error::{Error, Result};
 use crate::ids::{OnceClaim, Token};
-use crate::json;
+use crate::json::JsonText;
 #[cfg(feature = "schema")]
 use crate::openapi_types::{Json, LeaseDuration, Name, OnceClaimName, Text, WaitDuration};
 
@@ -299,12 +299,12 @@ pub struct OnceList {
     pub limit: u32,
 }
 
-/// A once key of a list.
+/// A once key and its state: `GET /v1/once-keys/{key}`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OnceView {
     /// The claim of the newest run.
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = OnceClaimName))]
     pub claim: OnceClaim,
     /// The once key.
     pub key: String,
@@ -324,9 +324,14 @@ pub struct OnceView {
     pub expires_at: Timestamp,
     /// Number of stale runs that reported after another run had begun.
     pub late: u32,
-    /// The answer as JSON text; `None` if there is none, or in a list.
-    #[serde(skip)]
-    pub answer: Option<String>,
+    /// The answer; absent if there is none.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
+    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
+    pub answer: Option<JsonText>,
 }
 
 /// Begins the run of a key, or reports the state of the key: `POST /v1/once`
@@ -411,7 +416,7 @@ pub struct Complete {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "json::present"
+        deserialize_with = "crate::json::present"
     )]
     #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
     pub answer: Option<Box<RawValue>>,
@@ -442,63 +447,6 @@ pub struct Keys {
     pub next: Option<String>,
 }
 
-/// A once key and its state: `GET /v1/once-keys/{key}`
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct OnceKey {
-    /// The claim of the newest run.
-    #[cfg_attr(feature = "schema", schema(value_type = OnceClaimName))]
-    pub claim: OnceClaim,
-    /// The once key.
-    pub key: String,
-    /// The state.
-    pub state: OnceState,
-    /// Number of runs that began without an end, and the last one.
-    pub attempt: u32,
-    /// The fingerprint of the request.
-    pub fingerprint: Option<String>,
-    /// The worker that does or did the work.
-    pub worker: Option<String>,
-    /// The scope against whose quota the key counts.
-    pub scope: Option<String>,
-    /// When the newest run began.
-    pub began_at: Timestamp,
-    /// In flight: when the run ends. Done: when the answer is deleted. Unknown: since when.
-    pub expires_at: Timestamp,
-    /// Number of stale runs that reported after another run had begun.
-    pub late: u32,
-    /// The answer; absent if there is none.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "json::present"
-    )]
-    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
-    pub answer: Option<Box<RawValue>>,
-}
-
-impl OnceKey {
-    /// Converts a once key and its state.
-    ///
-    /// # Errors
-    /// Returns an error if the stored answer is not JSON.
-    pub fn of(view: &OnceView) -> Result<Self> {
-        Ok(OnceKey {
-            claim: view.claim.clone(),
-            key: view.key.clone(),
-            state: view.state,
-            attempt: view.attempt,
-            fingerprint: view.fingerprint.clone(),
-            worker: view.worker.clone(),
-            scope: view.scope.clone(),
-            began_at: view.began_at,
-            expires_at: view.expires_at,
-            late: view.late,
-            answer: json::optional(view.answer.as_deref())?,
-        })
-    }
-}
-
 /// Reports that the work of an unknown key was done: `PUT /v1/once-keys/{key}`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -508,7 +456,7 @@ pub struct Resolve {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "json::present"
+        deserialize_with = "crate::json::present"
     )]
     #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
     pub answer: Option<Box<RawValue>>,

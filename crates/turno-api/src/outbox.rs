@@ -18,7 +18,7 @@ use crate::duration::WireDuration;
 use crate::error::{Error, Result};
 use crate::ids::ItemId;
 use crate::inbox::AttemptError;
-use crate::json;
+use crate::json::JsonText;
 #[cfg(feature = "schema")]
 use crate::openapi_types::{Json, Name, Text};
 pub use crate::routing::routing_key;
@@ -342,35 +342,50 @@ pub struct OutboxList {
 
 /// An event of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct EventView {
     /// Its number, the cursor of the next page.
+    #[cfg_attr(feature = "schema", schema(value_type = i64))]
     pub seq: ItemId,
     /// The id, which never changes.
     pub id: Uuid,
     /// The state.
     pub state: EventState,
     /// The type. Type and payload of dispatched events are kept only if they are archived.
-    #[serde(rename = "type")]
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
+    /// The payload.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::present"
+    )]
+    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
+    pub payload: Option<JsonText>,
     /// The ordering key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The correlation id, across services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// The W3C trace context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     /// The application's own headers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// The payload, as JSON text.
-    pub payload: Option<String>,
     /// Number of times that the sink refused it.
     pub refused: u32,
     /// Number of attempts whose outcome is unknown.
     pub doubtful: u32,
     /// The relay that publishes it or did last; the operator who discarded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// When it was emitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emitted_at: Option<Timestamp>,
     /// When the state began; for a scheduled event, its due time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// The last errors, oldest first.
     pub errors: Vec<AttemptError>,
@@ -476,88 +491,11 @@ pub struct Emitted {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Events {
     /// In the order of their emission; dispatched ones newest first.
-    pub events: Vec<Event>,
+    pub events: Vec<EventView>,
     /// Cursor of the next page (`after`); absent if this is the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<i64>))]
     pub next: Option<ItemId>,
-}
-
-/// An event of a list.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Event {
-    /// Its number, the cursor of the next page.
-    #[cfg_attr(feature = "schema", schema(value_type = i64))]
-    pub seq: ItemId,
-    /// The id, which never changes.
-    pub id: Uuid,
-    /// The state.
-    pub state: EventState,
-    /// The type. Type and payload of dispatched events are kept only if they are archived.
-    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
-    /// The payload.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "json::present"
-    )]
-    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
-    pub payload: Option<Box<RawValue>>,
-    /// The ordering key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// The correlation id, across services.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub correlation_id: Option<String>,
-    /// The W3C trace context.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub traceparent: Option<String>,
-    /// The application's own headers.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// Number of times that the sink refused it.
-    pub refused: u32,
-    /// Number of attempts whose outcome is unknown.
-    pub doubtful: u32,
-    /// The relay that publishes it or did last; the operator who discarded it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
-    /// When it was emitted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emitted_at: Option<Timestamp>,
-    /// When the state began; for a scheduled event, its due time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
-    /// The last errors, oldest first.
-    pub errors: Vec<AttemptError>,
-}
-
-impl Event {
-    /// Converts an event of a list.
-    ///
-    /// # Errors
-    /// Returns an error if the stored payload is not JSON.
-    pub fn of(view: &EventView) -> Result<Self> {
-        Ok(Event {
-            seq: view.seq,
-            id: view.id,
-            state: view.state,
-            kind: view.kind.clone(),
-            payload: json::optional(view.payload.as_deref())?,
-            key: view.key.clone(),
-            correlation_id: view.correlation_id.clone(),
-            traceparent: view.traceparent.clone(),
-            headers: view.headers.clone(),
-            refused: view.refused,
-            doubtful: view.doubtful,
-            by: view.by.clone(),
-            emitted_at: view.emitted_at,
-            at: view.at,
-            errors: view.errors.clone(),
-        })
-    }
 }
 
 /// Requeues dead and blocked events: `POST /v1/outbox/requeue`

@@ -1,7 +1,6 @@
 //! Routes of the API: one file per noun.
 
 mod admin;
-mod claims;
 mod dashboard;
 mod events;
 mod health;

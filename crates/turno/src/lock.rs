@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 pub use turno_api::ids::LeaseId;
-pub use turno_api::lock::Language;
+pub use turno_api::lock::{AcquireOptions, Language};
 use uuid::Uuid;
 
 pub use self::lease::Lease;
@@ -186,6 +186,41 @@ impl Lock {
     /// response was lost, changes nothing more and returns the first result. Default: a new UUIDv7 per call.
     pub fn request(mut self, request: Uuid) -> Self {
         self.request = Some(request);
+        self
+    }
+
+    /// Applies the options that are given; the others keep their values.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::lock::AcquireOptions;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let options = AcquireOptions { owner: Some("worker-1".into()), ..AcquireOptions::default() };
+    /// let lease = turno.lock("PRESTAMO/123").options(options).acquire().await?.acquired().expect("it is free");
+    /// assert_eq!(lease.grant().owner, "worker-1");
+    /// # Ok(()) }
+    /// ```
+    pub fn options(mut self, options: AcquireOptions) -> Self {
+        fn set<T>(value: &mut T, option: Option<impl Into<T>>) {
+            if let Some(option) = option {
+                *value = option.into();
+            }
+        }
+        let ask = &mut self.ask;
+        set(&mut ask.owner, options.owner);
+        set(&mut ask.ttl, options.ttl);
+        set(&mut ask.mode, options.mode);
+        set(&mut ask.min_hold, options.min_hold.map(Duration::from));
+        set(&mut ask.max_hold, options.max_hold.map(Duration::from));
+        set(&mut ask.attribution.user, options.user);
+        set(&mut ask.attribution.service, options.service);
+        set(&mut ask.attribution.description, options.description);
+        set(&mut ask.attribution.host, options.host);
+        set(&mut ask.attribution.pid, options.pid);
+        set(&mut self.wait, options.wait.map(Duration::from));
+        set(&mut self.order, options.order);
+        set(&mut self.request, options.request);
         self
     }
 

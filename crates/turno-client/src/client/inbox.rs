@@ -4,8 +4,8 @@ use reqwest::Method;
 use serde::Serialize;
 use turno::inbox::{ItemId, ItemState, QueueStats};
 use turno_api::inbox::{
-    Claim, Claimed, FailedItems, Items, Push, Pushed, Queues, Requeued, Reset, ResetResponse,
-    Settle, Settled,
+    Claim, Claimed, CompleteClaims, ExtendClaims, FailClaims, FailedItems, Items, Push, Pushed,
+    Queues, Requeued, Reset, ResetResponse, Settled,
 };
 use turno_api::outbox::Discarded;
 use uuid::Uuid;
@@ -50,23 +50,25 @@ impl Client {
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable. A claim that has ended is not an error: it is
     /// listed in [`Settled::stale`].
-    pub async fn complete(&self, queue: &str, ask: &Settle) -> Result<Settled> {
-        self.settle(queue, "complete", ask).await
+    pub async fn complete(&self, queue: &str, ask: &CompleteClaims) -> Result<Settled> {
+        self.complete_or_give_back(queue, "complete", ask).await
     }
 
     /// Records failed attempts of claimed items.
     ///
     /// # Errors
     /// Same as [`Client::complete`].
-    pub async fn fail(&self, queue: &str, ask: &Settle) -> Result<Settled> {
-        self.settle(queue, "fail", ask).await
+    pub async fn fail(&self, queue: &str, ask: &FailClaims) -> Result<Settled> {
+        let mut ask = ask.clone();
+        ask.request.get_or_insert_with(Uuid::now_v7);
+        self.send(queue, Some("fail"), &ask).await?.read()
     }
 
     /// Extends claims.
     ///
     /// # Errors
     /// Same as [`Client::complete`].
-    pub async fn extend(&self, queue: &str, ask: &Settle) -> Result<Settled> {
+    pub async fn extend(&self, queue: &str, ask: &ExtendClaims) -> Result<Settled> {
         // Idempotent without a request id.
         self.send(queue, Some("extend"), ask).await?.read()
     }
@@ -75,23 +77,28 @@ impl Client {
     ///
     /// # Errors
     /// Same as [`Client::complete`].
-    pub async fn give_back(&self, queue: &str, ask: &Settle) -> Result<Settled> {
-        self.settle(queue, "give-back", ask).await
+    pub async fn give_back(&self, queue: &str, ask: &CompleteClaims) -> Result<Settled> {
+        self.complete_or_give_back(queue, "give-back", ask).await
     }
 
-    async fn settle(&self, queue: &str, how: &str, ask: &Settle) -> Result<Settled> {
+    async fn complete_or_give_back(
+        &self,
+        queue: &str,
+        verb: &str,
+        ask: &CompleteClaims,
+    ) -> Result<Settled> {
         let mut ask = ask.clone();
         ask.request.get_or_insert_with(Uuid::now_v7);
-        self.send(queue, Some(how), &ask).await?.read()
+        self.send(queue, Some(verb), &ask).await?.read()
     }
 
     async fn send(
         &self,
         queue: &str,
-        how: Option<&str>,
+        verb: Option<&str>,
         ask: &impl Serialize,
     ) -> Result<super::send::Answer> {
-        let call = Call::new(Method::POST, queue_target(queue, how)?).body(ask)?;
+        let call = Call::new(Method::POST, queue_target(queue, verb)?).body(ask)?;
         self.call(call).await
     }
 

@@ -4,7 +4,7 @@ use reqwest::{Method, StatusCode};
 use turno::once::{OnceClaim, OnceState, Released};
 use turno::store::OnceForget;
 use turno_api::once::{
-    Begin, Begun, Complete, Extend, Forgotten, Keys, OnceKey, Replayed, Resolve,
+    Begin, Begun, Complete, Extend, Forgotten, Keys, OnceView, Replayed, Resolve,
 };
 use turno_api::problem::Problem;
 use uuid::Uuid;
@@ -131,7 +131,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if the key is invalid or the server is unavailable.
-    pub async fn key(&self, key: &str) -> Result<Option<OnceKey>> {
+    pub async fn key(&self, key: &str) -> Result<Option<OnceView>> {
         let call = Call::get(key_target(key)?);
         match outcome(self.call(call).await, &["not_found"])? {
             Ok(answer) => answer.read().map(Some),

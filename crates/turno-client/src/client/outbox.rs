@@ -4,7 +4,7 @@ use reqwest::Method;
 use turno::inbox::ItemId;
 use turno::outbox::{EventState, OutboxStats};
 use turno_api::inbox::Requeued;
-use turno_api::outbox::{Discard, Discarded, Emit, Emitted, Event, Events, RequeueEvents};
+use turno_api::outbox::{Discard, Discarded, Emit, Emitted, EventView, Events, RequeueEvents};
 use uuid::Uuid;
 
 use super::error::Result;
@@ -54,7 +54,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if the server is unavailable.
-    pub async fn event(&self, id: Uuid) -> Result<Option<Event>> {
+    pub async fn event(&self, id: Uuid) -> Result<Option<EventView>> {
         let target = Target::new("v1/outbox/events").name("id", &id.to_string())?;
         match outcome(self.call(Call::get(target)).await, &["not_found"])? {
             Ok(answer) => answer.read().map(Some),

@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::value::RawValue;
-use turno::store::{
-    Busy, ClaimedItem, EventView, Grant, ItemView, OnceGrant, OnceRun, OnceView, PushedItem,
-};
+use turno::store::{Busy, Grant, OnceGrant, OnceRun, PushedItem};
 use turno::{Error, Result};
 use turno_api::inbox::Pushed;
 use turno_api::lock::Lease;
+use turno_api::once;
 use turno_api::once::Begun;
 use turno_api::problem::Problem;
-use turno_api::{inbox, once, outbox};
 
 /// The error for a response without a field that servers always send.
 pub(super) fn missing(what: &str) -> Error {
@@ -76,58 +74,6 @@ pub(super) fn pushed(pushed: &Pushed) -> Vec<PushedItem> {
     items
 }
 
-pub(super) fn claimed(item: inbox::ClaimedItemBody) -> ClaimedItem {
-    ClaimedItem {
-        claim: item.claim,
-        attempt: item.attempt,
-        max_attempts: item.max_attempts,
-        payload: text(item.payload),
-        key: item.key,
-        group: item.group,
-        priority: item.priority,
-        pushed_at: item.pushed_at,
-        expires_at: item.expires_at,
-        abandoned: item.abandoned,
-    }
-}
-
-pub(super) fn item(item: inbox::Item) -> ItemView {
-    ItemView {
-        id: item.id,
-        state: item.state,
-        payload: item.payload.map(text),
-        key: item.key,
-        group: item.group,
-        priority: item.priority,
-        attempts: item.attempts,
-        abandoned: item.abandoned,
-        worker: item.worker,
-        pushed_at: item.pushed_at,
-        at: item.at,
-        errors: item.errors,
-    }
-}
-
-pub(super) fn event(event: outbox::Event) -> EventView {
-    EventView {
-        seq: event.seq,
-        id: event.id,
-        state: event.state,
-        kind: event.kind,
-        key: event.key,
-        correlation_id: event.correlation_id,
-        traceparent: event.traceparent,
-        headers: event.headers,
-        payload: event.payload.map(text),
-        refused: event.refused,
-        doubtful: event.doubtful,
-        by: event.by,
-        emitted_at: event.emitted_at,
-        at: event.at,
-        errors: event.errors,
-    }
-}
-
 pub(super) fn begun(begun: Begun) -> OnceGrant {
     OnceGrant {
         claim: begun.claim,
@@ -156,20 +102,4 @@ pub(super) fn run(problem: Problem) -> Result<OnceRun> {
         expires_at: at(problem.expires_at)?,
         remaining: Duration::from_millis(problem.remaining_ms.unwrap_or(0)),
     })
-}
-
-pub(super) fn known(known: once::OnceKey) -> OnceView {
-    OnceView {
-        claim: known.claim,
-        key: known.key,
-        state: known.state,
-        attempt: known.attempt,
-        fingerprint: known.fingerprint,
-        worker: known.worker,
-        scope: known.scope,
-        began_at: known.began_at,
-        expires_at: known.expires_at,
-        late: known.late,
-        answer: known.answer.map(text),
-    }
 }

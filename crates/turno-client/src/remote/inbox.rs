@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use turno::inbox::{Again, ClaimId, Settled};
+use turno::inbox::{ClaimId, Settled};
 use turno::store::{
     ClaimedItem, Due, InboxClaim, InboxComplete, InboxExtend, InboxFail, InboxFailedItems,
     InboxGiveBack, InboxList, InboxPush, InboxReset, InboxStats, InboxStore, InboxTurn, ItemView,
@@ -11,21 +11,15 @@ use turno::store::{
 };
 use turno::{Error, Result};
 use turno_api::duration::WireDuration;
-use turno_api::inbox::{Claim, FailedItems, Push, PushItem, Reset, Settle, SettleClaim};
+use turno_api::inbox::{
+    Claim, CompleteClaims, ExtendClaims, ExtendedClaim, FailClaims, FailedClaim, FailedItems, Push,
+    PushItem, Reset,
+};
 use uuid::Uuid;
 
-use super::answer::{claimed, item, pushed, raw};
+use super::answer::{pushed, raw};
 use super::{RemoteStore, wait};
 use crate::client::Page;
-
-/// How claims are settled.
-#[derive(Debug, Clone, Copy)]
-enum Action {
-    Complete,
-    Fail,
-    Extend,
-    GiveBack,
-}
 
 impl RemoteStore {
     async fn claim(&self, ask: &InboxClaim, wait: WireDuration) -> Result<Vec<ClaimedItem>> {
@@ -40,59 +34,53 @@ impl RemoteStore {
             request: Some(ask.request),
         };
         let items = self.client.claim(&ask.queue, &question).await?.items;
-        let items: Vec<ClaimedItem> = items.into_iter().map(claimed).collect();
         self.queues
             .claimed(&ask.queue, items.iter().map(|item| &item.claim));
         Ok(items)
     }
 
-    /// Settles claims, with one call per queue. Nearly always that is one call.
-    async fn settle(
+    /// Divides claims by queue, with the request id of each call. Nearly always there is one queue.
+    fn by_queue<T: AsRef<ClaimId>>(
         &self,
-        how: Action,
-        claims: Vec<SettleClaim>,
+        claims: impl IntoIterator<Item = T>,
         request: Option<Uuid>,
-    ) -> Result<Settled> {
-        let order: Vec<ClaimId> = claims.iter().map(|claim| claim.claim).collect();
-        let mut queues: Vec<(String, Vec<SettleClaim>)> = Vec::new();
+    ) -> Vec<(String, Vec<T>, Option<Uuid>)> {
+        let claims: Vec<T> = claims.into_iter().collect();
+        let mut queues: Vec<(String, Vec<T>, Option<Uuid>)> = Vec::new();
         // Claims of unknown queues join those of the first known queue: one request stays one call, also when it is retried.
-        let known = order.iter().find_map(|claim| self.queues.of(claim));
+        let known = claims
+            .iter()
+            .find_map(|claim| self.queues.of(claim.as_ref()));
         let other = known.unwrap_or_else(|| self.queues.other().to_owned());
         for claim in claims {
-            let queue = self.queues.of(&claim.claim);
+            let queue = self.queues.of(claim.as_ref());
             let queue = queue.unwrap_or_else(|| other.clone());
-            match queues.iter_mut().find(|(name, _)| *name == queue) {
-                Some((_, claims)) => claims.push(claim),
-                None => queues.push((queue, vec![claim])),
+            if let Some((_, claims, _)) = queues.iter_mut().find(|(name, ..)| *name == queue) {
+                claims.push(claim);
+            } else {
+                // Each further call derives its request id from its position, which is the same in a retry.
+                let place = queues.len() as u128;
+                let derived = request.map(|id| Uuid::from_u128(id.as_u128().wrapping_add(place)));
+                queues.push((queue, vec![claim], derived));
             }
         }
-        let mut all = Settled::default();
-        let several = queues.len() > 1;
-        for (place, (queue, claims)) in queues.into_iter().enumerate() {
-            // One request id stands for one call. With several queues, each call derives its id from its position, which is the
-            // same in a retry.
-            let request = match request {
-                Some(request) if several => Some(Uuid::from_u128(
-                    request.as_u128().wrapping_add(place as u128),
-                )),
-                request => request,
-            };
-            let ask = Settle { claims, request };
-            let settled = match how {
-                Action::Complete => self.client.complete(&queue, &ask).await?,
-                Action::Fail => self.client.fail(&queue, &ask).await?,
-                Action::Extend => self.client.extend(&queue, &ask).await?,
-                Action::GiveBack => self.client.give_back(&queue, &ask).await?,
-            };
-            all.done += settled.done;
-            all.stale.extend(settled.stale);
-        }
-        if several {
-            let place = |claim: &ClaimId| order.iter().position(|known| known == claim);
-            all.stale.sort_by_key(place);
-        }
-        Ok(all)
+        queues
     }
+}
+
+/// Adds up the outcomes of one call per queue, with the stale claims in the order of `claims`.
+fn sum(outcomes: Vec<Settled>, claims: impl Iterator<Item = ClaimId> + Clone) -> Settled {
+    let several = outcomes.len() > 1;
+    let mut all = Settled::default();
+    for settled in outcomes {
+        all.done += settled.done;
+        all.stale.extend(settled.stale);
+    }
+    if several {
+        all.stale
+            .sort_by_key(|stale| claims.clone().position(|claim| claim == *stale));
+    }
+    all
 }
 
 #[async_trait]
@@ -123,9 +111,12 @@ impl InboxStore for RemoteStore {
     }
 
     async fn inbox_complete(&self, ask: &InboxComplete) -> Result<Settled> {
-        let claims = ask.claims.iter().copied().map(SettleClaim::from);
-        self.settle(Action::Complete, claims.collect(), Some(ask.request))
-            .await
+        let mut outcomes = Vec::new();
+        for (queue, claims, request) in self.by_queue(ask.claims.clone(), Some(ask.request)) {
+            let body = CompleteClaims { claims, request };
+            outcomes.push(self.client.complete(&queue, &body).await?);
+        }
+        Ok(sum(outcomes, ask.claims.iter().copied()))
     }
 
     /// Two calls, one after the other. Each is idempotent, so the whole is too.
@@ -135,28 +126,39 @@ impl InboxStore for RemoteStore {
     }
 
     async fn inbox_fail(&self, ask: &InboxFail) -> Result<Settled> {
-        let claims = ask.failures.iter().map(|failure| SettleClaim {
-            error: Some(failure.error.clone()),
-            retry_in: failure.retry_in.map(WireDuration),
-            last: (failure.again == Again::Never).then_some(true),
-            ..failure.claim.into()
-        });
-        self.settle(Action::Fail, claims.collect(), Some(ask.request))
-            .await
+        let failed = ask.failures.iter().map(FailedClaim::from);
+        let mut outcomes = Vec::new();
+        for (queue, claims, request) in self.by_queue(failed, Some(ask.request)) {
+            let body = FailClaims { claims, request };
+            outcomes.push(self.client.fail(&queue, &body).await?);
+        }
+        Ok(sum(
+            outcomes,
+            ask.failures.iter().map(|failure| failure.claim),
+        ))
     }
 
     async fn inbox_give_back(&self, ask: &InboxGiveBack) -> Result<Settled> {
-        let claims = ask.claims.iter().copied().map(SettleClaim::from);
-        self.settle(Action::GiveBack, claims.collect(), Some(ask.request))
-            .await
+        let mut outcomes = Vec::new();
+        for (queue, claims, request) in self.by_queue(ask.claims.clone(), Some(ask.request)) {
+            let body = CompleteClaims { claims, request };
+            outcomes.push(self.client.give_back(&queue, &body).await?);
+        }
+        Ok(sum(outcomes, ask.claims.iter().copied()))
     }
 
     async fn inbox_extend(&self, ask: &InboxExtend) -> Result<Settled> {
-        let claims = ask.claims.iter().map(|claim| SettleClaim {
-            lease: Some(ask.lease.into()),
-            ..(*claim).into()
-        });
-        self.settle(Action::Extend, claims.collect(), None).await
+        let lease = Some(ask.lease.into());
+        let extended = ask
+            .claims
+            .iter()
+            .map(|&claim| ExtendedClaim { claim, lease });
+        let mut outcomes = Vec::new();
+        for (queue, claims, request) in self.by_queue(extended, None) {
+            let body = ExtendClaims { claims, request };
+            outcomes.push(self.client.extend(&queue, &body).await?);
+        }
+        Ok(sum(outcomes, ask.claims.iter().copied()))
     }
 
     async fn inbox_requeue(&self, ask: &InboxFailedItems) -> Result<u64> {
@@ -196,7 +198,7 @@ impl InboxStore for RemoteStore {
             after: ask.after,
         };
         let items = self.client.items(&ask.queue, ask.state, &page).await?;
-        Ok(items.items.into_iter().map(item).collect())
+        Ok(items.items)
     }
 
     /// Always returns `None`: the server sends no notifications, so an idle worker polls.

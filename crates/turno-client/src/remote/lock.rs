@@ -6,11 +6,11 @@ use turno::Result;
 use turno::lock::LeaseId;
 use turno::store::{
     BreakOutcome, History, HistoryEntry, LockAcquire, LockAcquireAll, LockAllOutcome, LockBreak,
-    LockHolder, LockList, LockMode, LockOutcome, LockRelease, LockRenew, ReleaseOutcome,
-    RenewOutcome, WaitOrder,
+    LockHolder, LockList, LockOutcome, LockRelease, LockRenew, ReleaseOutcome, RenewOutcome,
+    WaitOrder,
 };
 use turno_api::duration::WireDuration;
-use turno_api::lock::{Acquire, AcquireAll, Mode, Renew};
+use turno_api::lock::{Acquire, Renew};
 
 use super::answer::{busy, grant};
 use super::{RemoteStore, wait};
@@ -25,7 +25,11 @@ impl RemoteStore {
         ask: &LockAcquire,
         wait: Option<(WireDuration, WaitOrder)>,
     ) -> Result<LockOutcome> {
-        let question = question(ask, wait);
+        let mut question = Acquire::from(ask);
+        if let Some((wait, order)) = wait {
+            question.wait = Some(wait);
+            question.order = Some(order);
+        }
         Ok(match self.client.acquire(&question).await? {
             Acquired::Acquired(lease) => LockOutcome::Acquired(grant(lease, false)?),
             Acquired::Reentered(lease) => LockOutcome::Acquired(grant(lease, true)?),
@@ -48,24 +52,7 @@ impl RemoteStore {
     }
 
     pub(super) async fn acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
-        let each = &ask.each;
-        let who = &each.attribution;
-        let question = AcquireAll {
-            resources: ask.resources.clone(),
-            owner: Some(each.owner.clone()),
-            ttl: Some(each.ttl.into()),
-            // One attempt, whatever retry policy the server's configuration has.
-            wait: Some(WireDuration(Duration::ZERO)),
-            min_hold: each.min_hold.map(WireDuration),
-            max_hold: each.max_hold.map(WireDuration),
-            user: who.user.clone(),
-            service: who.service.clone(),
-            description: who.description.clone(),
-            host: who.host.clone(),
-            pid: who.pid,
-            request: Some(each.request),
-        };
-        let (leases, reentered) = match self.client.acquire_all(&question).await? {
+        let (leases, reentered) = match self.client.acquire_all(&ask.into()).await? {
             AcquiredAll::Acquired(leases) => (leases, false),
             AcquiredAll::Reentered(leases) => (leases, true),
             AcquiredAll::Busy(problem) => {
@@ -141,31 +128,5 @@ impl RemoteStore {
             .history(ask.part, ask.resource.as_deref(), &ask.prefix, &page)
             .await?;
         Ok(history.history)
-    }
-}
-
-fn question(ask: &LockAcquire, wait: Option<(WireDuration, WaitOrder)>) -> Acquire {
-    let who = &ask.attribution;
-    let (mode, permits) = match ask.mode {
-        LockMode::Exclusive => (None, None),
-        LockMode::Shared => (Some(Mode::Shared), None),
-        LockMode::Permits(permits) => (Some(Mode::Shared), Some(permits)),
-    };
-    Acquire {
-        resource: ask.resource.clone(),
-        owner: Some(ask.owner.clone()),
-        ttl: Some(ask.ttl.into()),
-        wait: Some(wait.map_or(WireDuration(Duration::ZERO), |(wait, _)| wait)),
-        order: wait.map(|(_, order)| order),
-        mode,
-        permits,
-        min_hold: ask.min_hold.map(WireDuration),
-        max_hold: ask.max_hold.map(WireDuration),
-        user: who.user.clone(),
-        service: who.service.clone(),
-        description: who.description.clone(),
-        host: who.host.clone(),
-        pid: who.pid,
-        request: Some(ask.request),
     }
 }

@@ -11,7 +11,7 @@ use turno::store::{
 use turno_api::duration::WireDuration;
 use turno_api::once::{Begin, Complete, Extend, Resolve};
 
-use super::answer::{begun, known, raw, replayed, run};
+use super::answer::{begun, raw, replayed, run};
 use super::{RemoteStore, wait};
 use crate::client::{Began, Ended, Page, Resolved};
 
@@ -85,7 +85,7 @@ impl OnceStore for RemoteStore {
     }
 
     async fn once_status(&self, key: &str) -> Result<Option<OnceView>> {
-        Ok(self.client.key(key).await?.map(known))
+        Ok(self.client.key(key).await?)
     }
 
     async fn once_list(&self, ask: &OnceList) -> Result<Vec<OnceView>> {

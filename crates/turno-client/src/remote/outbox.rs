@@ -11,7 +11,7 @@ use turno_api::outbox::{Discard, Emit, EmitEvent, RequeueEvents};
 use uuid::Uuid;
 
 use super::RemoteStore;
-use super::answer::{event, raw};
+use super::answer::raw;
 use super::not_here::not_here;
 use crate::client::Page;
 
@@ -54,11 +54,11 @@ impl OutboxStore for RemoteStore {
             after: ask.after,
         };
         let events = self.client.events(ask.state, &page).await?;
-        Ok(events.events.into_iter().map(event).collect())
+        Ok(events.events)
     }
 
     async fn outbox_find(&self, id: Uuid) -> Result<Option<EventView>> {
-        Ok(self.client.event(id).await?.map(event))
+        Ok(self.client.event(id).await?)
     }
 
     async fn outbox_requeue(&self, ask: &OutboxRequeue) -> Result<u64> {

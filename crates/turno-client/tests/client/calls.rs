@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use turno::access::Role;
 use turno::history::{HistoryEvent, Part};
-use turno::inbox::{ItemId, ItemState};
+use turno::inbox::{ClaimId, ItemId, ItemState};
 use turno::once::{OnceState, Released as Undone};
 use turno::outbox::EventState;
 use turno::store::OnceForget;
 use turno_client::api::admin::SweepRequest;
 use turno_client::api::duration::WireDuration;
-use turno_client::api::inbox::{Claim, FailedItems, Push, PushItem, Reset, Settle, SettleClaim};
+use turno_client::api::inbox::{
+    Claim, CompleteClaims, ExtendClaims, FailClaims, FailedClaim, FailedItems, Push, PushItem,
+    Reset,
+};
 use turno_client::api::json::raw;
 use turno_client::api::lock::{Acquire, AcquireAll, Lease, Renew};
 use turno_client::api::once::{AfterUnknown, Begin, Complete, Extend, Resolve};
@@ -166,8 +169,8 @@ fn claim(limit: u32) -> Claim {
     }
 }
 
-fn settle(claims: Vec<SettleClaim>) -> Settle {
-    Settle {
+fn complete(claims: Vec<ClaimId>) -> CompleteClaims {
+    CompleteClaims {
         claims,
         request: None,
     }
@@ -185,28 +188,34 @@ async fn work() {
         .unwrap();
     assert_eq!(pushed.ids.len(), 4);
     let claimed = client.claim(queue, &claim(4)).await.unwrap().items;
-    assert_eq!(claimed[0].payload.get(), "12345678901234567890.10");
-    let one = |place: usize| SettleClaim::from(claimed[place].claim);
-    let extended = client.extend(queue, &settle(vec![one(0), one(1)])).await;
-    assert_eq!(extended.unwrap().done, 2);
-    let done = client.complete(queue, &settle(vec![one(0)])).await.unwrap();
-    assert_eq!((done.done, done.stale), (1, vec![]));
-    let again = client.complete(queue, &settle(vec![one(0)])).await.unwrap();
-    assert_eq!(again.stale, [claimed[0].claim]);
-    let failed = SettleClaim {
-        error: Some("no".into()),
-        last: Some(true),
-        ..one(1)
+    assert_eq!(claimed[0].payload.as_str(), "12345678901234567890.10");
+    let one = |place: usize| claimed[place].claim;
+    let both = ExtendClaims {
+        claims: vec![one(0).into(), one(1).into()],
+        request: None,
     };
-    assert_eq!(
-        client
-            .fail(queue, &settle(vec![failed]))
-            .await
-            .unwrap()
-            .done,
-        1
-    );
-    let given = client.give_back(queue, &settle(vec![one(2)])).await;
+    let extended = client.extend(queue, &both).await;
+    assert_eq!(extended.unwrap().done, 2);
+    let done = client
+        .complete(queue, &complete(vec![one(0)]))
+        .await
+        .unwrap();
+    assert_eq!((done.done, done.stale), (1, vec![]));
+    let again = client
+        .complete(queue, &complete(vec![one(0)]))
+        .await
+        .unwrap();
+    assert_eq!(again.stale, [claimed[0].claim]);
+    let failed = FailClaims {
+        claims: vec![FailedClaim {
+            error: Some("no".into()),
+            last: Some(true),
+            ..one(1).into()
+        }],
+        request: None,
+    };
+    assert_eq!(client.fail(queue, &failed).await.unwrap().done, 1);
+    let given = client.give_back(queue, &complete(vec![one(2)])).await;
     assert_eq!(given.unwrap().done, 1);
 
     let missing = client.queue("mail/uot").await.unwrap_err();
@@ -278,7 +287,7 @@ async fn events() {
     assert_eq!(found, ids);
     let found = client.event(ids[1]).await.unwrap().unwrap();
     assert_eq!(found.kind.as_deref(), Some("B"));
-    assert_eq!(found.payload.unwrap().get(), r#"{"n":1}"#);
+    assert_eq!(found.payload.unwrap().as_str(), r#"{"n":1}"#);
     assert!(client.event(uuid::Uuid::nil()).await.unwrap().is_none());
     let requeue = RequeueEvents {
         ids: Some(ids.clone()),

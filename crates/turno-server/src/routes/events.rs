@@ -8,7 +8,7 @@ use turno::inbox::ItemId;
 use turno::outbox::EventState;
 use turno::problem::ProblemCode;
 use turno_api::inbox::Requeued;
-use turno_api::outbox::{Discard, Discarded, Event, Events, RequeueEvents};
+use turno_api::outbox::{Discard, Discarded, EventView, Events, RequeueEvents};
 use turno_api::page::next;
 use turno_api::problem::Problem as ProblemBody;
 use utoipa::{IntoParams, ToSchema};
@@ -100,7 +100,7 @@ async fn list(
     let events = app.turno.outbox().list(state, after, limit).await?;
     Ok(axum::Json(Events {
         next: next(&events, limit, |event| event.seq),
-        events: events.iter().map(Event::of).collect::<Result<_, _>>()?,
+        events,
     }))
 }
 
@@ -112,7 +112,7 @@ async fn list(
     tag = "outbox",
     params(("id" = Uuid, Path, description = "Id of the event, as returned by emit")),
     responses(
-        (status = 200, body = Event),
+        (status = 200, body = EventView),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "`not_found`: the event does not exist, or was deleted"),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
         (status = 503, body = ProblemBody, content_type = "application/problem+json"),
@@ -122,12 +122,12 @@ async fn find(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
     Name(id): Name,
-) -> Result<axum::Json<Event>, Problem> {
+) -> Result<axum::Json<EventView>, Problem> {
     caller.unscoped()?;
     let id = Uuid::try_parse(&id)
         .map_err(|_| Problem::invalid("id", "id is not a UUID: use the id that emit returned"))?;
     match app.turno.outbox().find(id).await? {
-        Some(event) => Ok(axum::Json(Event::of(&event)?)),
+        Some(event) => Ok(axum::Json(event)),
         None => Err(Problem::new(ProblemCode::NotFound)
             .because("the event does not exist, or was deleted: check its id")),
     }

@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use turno::CallOptions;
 use turno::inbox::{Inbox, Item, QueueStats};
-use turno_api::inbox::{Claim, Claimed, ClaimedItemBody, Push, PushItem, Pushed, Queues};
+use turno_api::inbox::{Claim, Claimed, Push, PushItem, Pushed, Queues};
 use turno_api::openapi_types;
 use turno_api::problem::Problem as ProblemBody;
 use utoipa::IntoParams;
@@ -126,10 +126,6 @@ async fn claim(
     // If the client disconnects meanwhile, nothing is lost: the library gives back the items that were not delivered.
     let items = app.until_shutdown(claim.take()).await?;
     app.metrics.inbox.claimed.inc_by(items.len() as u64);
-    let items = items
-        .iter()
-        .map(ClaimedItemBody::of)
-        .collect::<Result<_, _>>()?;
     Ok(axum::Json(Claimed { items }))
 }
 

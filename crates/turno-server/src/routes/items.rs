@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use serde::Deserialize;
 use turno::inbox::{Inbox, ItemId, ItemState};
-use turno_api::inbox::{FailedItems, Item, Items, Requeued, Reset, ResetResponse};
+use turno_api::inbox::{FailedItems, Items, Requeued, Reset, ResetResponse};
 use turno_api::openapi_types;
 use turno_api::outbox::Discarded;
 use turno_api::page::next;
@@ -72,7 +72,7 @@ async fn list(
     let items = inbox.list(state, page.after.map(ItemId), limit).await?;
     Ok(axum::Json(Items {
         next: next(&items, limit, |item| item.id),
-        items: items.iter().map(Item::of).collect::<Result<_, _>>()?,
+        items,
     }))
 }
 

@@ -11,8 +11,7 @@ use turno::lock::{
     Acquire as Outcome, AcquireAll as SetOutcome, BreakOutcome, Grant, Lock, LockList, LockSet,
 };
 use turno::problem::ProblemCode;
-use turno_api::duration::WireDuration;
-use turno_api::lock::{Acquire, AcquireAll, Lease, Leases, Locks, Mode, Status, WaitOrder};
+use turno_api::lock::{Acquire, AcquireAll, AcquireOptions, Lease, Leases, Locks, Status};
 use turno_api::openapi_types;
 use turno_api::problem::Problem as ProblemBody;
 use utoipa::IntoParams;
@@ -74,86 +73,14 @@ fn created<'a>(grants: impl IntoIterator<Item = &'a Grant>) -> StatusCode {
 }
 
 fn lock(app: &App, ask: Acquire) -> Result<Lock, Problem> {
-    let lock = app.turno.lock(ask.resource);
-    let lock = match (ask.mode, ask.permits) {
-        (Some(Mode::Exclusive), Some(_)) => {
-            return Err(Problem::invalid(
-                "permits",
-                "permits need the mode shared, and mode is exclusive: leave one of them out",
-            ));
-        }
-        (_, Some(permits)) => lock.permits(permits),
-        (Some(Mode::Shared), None) => lock.shared(),
-        (_, None) => lock,
-    };
-    let options = AcquireOptions {
-        owner: ask.owner,
-        ttl: ask.ttl,
-        wait: ask.wait,
-        order: ask.order,
-        min_hold: ask.min_hold,
-        max_hold: ask.max_hold,
-        user: ask.user,
-        service: ask.service,
-        description: ask.description,
-        host: ask.host,
-        pid: ask.pid,
-        request: ask.request,
-    };
-    Ok(options.apply(app, lock))
+    let (resource, options) = ask.into_options()?;
+    Ok(with_options(app, app.turno.lock(resource), options))
 }
 
-/// Options that requests for one lock and for several have in common.
-struct AcquireOptions {
-    owner: Option<String>,
-    ttl: Option<WireDuration>,
-    wait: Option<WireDuration>,
-    order: Option<WaitOrder>,
-    min_hold: Option<WireDuration>,
-    max_hold: Option<WireDuration>,
-    user: Option<String>,
-    service: Option<String>,
-    description: Option<String>,
-    host: Option<String>,
-    pid: Option<i32>,
-    request: Option<Uuid>,
-}
-
-impl AcquireOptions {
-    fn apply(self, app: &App, mut lock: Lock) -> Lock {
-        if let Some(owner) = self.owner {
-            lock = lock.owner(owner);
-        }
-        if let Some(ttl) = self.ttl {
-            lock = lock.ttl(ttl.0);
-        }
-        if let Some(wait) = self.wait {
-            lock = lock.wait(app.wait(wait.0));
-        }
-        if self.order == Some(WaitOrder::Fifo) {
-            lock = lock.fifo();
-        }
-        if let Some(min_hold) = self.min_hold {
-            lock = lock.min_hold(min_hold.0);
-        }
-        if let Some(max_hold) = self.max_hold {
-            lock = lock.max_hold(max_hold.0);
-        }
-        if let Some(user) = self.user {
-            lock = lock.user(user);
-        }
-        if let Some(service) = self.service {
-            lock = lock.service(service);
-        }
-        if let Some(description) = self.description {
-            lock = lock.description(description);
-        }
-        if let Some(request) = self.request {
-            lock = lock.request(request);
-        }
-        // The client's process holds the lock, not the server's.
-        lock.process(self.host, self.pid)
-    }
+fn with_options(app: &App, lock: Lock, mut options: AcquireOptions) -> Lock {
+    options.wait = options.wait.map(|wait| app.wait(wait.0).into());
+    // The client's process holds the lock, not the server's.
+    lock.process(None, None).options(options)
 }
 
 /// Acquires several locks, all or none.
@@ -194,24 +121,10 @@ async fn acquire_all(
 }
 
 fn lock_set(app: &App, ask: AcquireAll) -> LockSet {
-    let options = AcquireOptions {
-        owner: ask.owner,
-        ttl: ask.ttl,
-        wait: ask.wait,
-        // Waiting in the order of arrival for several locks at once could cause a deadlock.
-        order: None,
-        min_hold: ask.min_hold,
-        max_hold: ask.max_hold,
-        user: ask.user,
-        service: ask.service,
-        description: ask.description,
-        host: ask.host,
-        pid: ask.pid,
-        request: ask.request,
-    };
+    let (resources, options) = ask.into_options();
     app.turno
-        .locks(ask.resources)
-        .each(|lock| options.apply(app, lock))
+        .locks(resources)
+        .each(|lock| with_options(app, lock, options))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

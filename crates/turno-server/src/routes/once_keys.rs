@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use turno::once::{OnceList, OnceResolved, OnceState};
 use turno::problem::ProblemCode;
-use turno_api::once::{Forgotten, Keys, OnceKey, Resolve};
+use turno_api::once::{Forgotten, Keys, OnceView, Resolve};
 use turno_api::openapi_types;
 use turno_api::page::next;
 use turno_api::problem::Problem as ProblemBody;
@@ -90,7 +90,7 @@ async fn list(
     tag = "once",
     params(("key" = openapi_types::Name, Path, description = "The once key")),
     responses(
-        (status = 200, body = OnceKey),
+        (status = 200, body = OnceView),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "`not_found`: the key does not exist"),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
         (status = 503, body = ProblemBody, content_type = "application/problem+json"),
@@ -100,10 +100,10 @@ async fn status(
     State(app): State<Arc<App>>,
     Reader(caller): Reader,
     Name(key): Name,
-) -> Result<axum::Json<OnceKey>, Problem> {
+) -> Result<axum::Json<OnceView>, Problem> {
     caller.scope("key", &key)?;
     match app.turno.once(&key).status().await? {
-        Some(view) => Ok(axum::Json(OnceKey::of(&view)?)),
+        Some(view) => Ok(axum::Json(view)),
         None => Err(Problem::new(ProblemCode::NotFound).because(NO_KEY)),
     }
 }

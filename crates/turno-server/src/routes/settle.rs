@@ -8,13 +8,13 @@ use axum::extract::State;
 use prometheus_client::metrics::counter::Counter;
 use turno::CallOptions;
 use turno::inbox::{Again, ClaimId, Failure, Inbox};
-use turno_api::inbox::{Settle, SettleClaim, Settled};
+use turno_api::inbox::{CompleteClaims, ExtendClaims, FailClaims, FailedClaim, Settled};
 use turno_api::openapi_types;
 use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use uuid::Uuid;
 
-use super::claims::{CompleteClaims, ExtendClaims, FailClaims};
 use crate::app::App;
 use crate::auth::caller::{Caller, Operator};
 use crate::http::extract::{Json, Name, non_empty};
@@ -30,47 +30,48 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// A request to settle claims: those that the caller may settle, and those that it may not.
-struct SettleRequest {
+struct SettleRequest<T> {
+    app: Arc<App>,
     inbox: Inbox,
     options: CallOptions,
-    claims: Vec<SettleClaim>,
+    claims: Vec<T>,
     /// All claims, in the order of the request.
     order: Vec<ClaimId>,
     /// Claims of other queues. They are reported as stale.
     elsewhere: Vec<ClaimId>,
 }
 
-impl SettleRequest {
+impl<T: AsRef<ClaimId>> SettleRequest<T> {
     async fn new(
-        app: &App,
+        app: Arc<App>,
         caller: &Caller,
         queue: String,
-        ask: Settle,
-    ) -> Result<SettleRequest, Problem> {
+        claims: Vec<T>,
+        request: Option<Uuid>,
+    ) -> Result<Self, Problem> {
         caller.scope("queue", &queue)?;
-        non_empty("claims", &ask.claims)?;
-        let order: Vec<ClaimId> = ask.claims.iter().map(|claim| claim.claim).collect();
-        let foreign = foreign(app, caller, &queue, &order).await?;
-        let (elsewhere, claims) = ask
-            .claims
+        non_empty("claims", &claims)?;
+        let order: Vec<ClaimId> = claims.iter().map(|claim| *claim.as_ref()).collect();
+        let foreign = foreign(&app, caller, &queue, &order).await?;
+        let (elsewhere, claims): (Vec<T>, Vec<T>) = claims
             .into_iter()
-            .partition::<Vec<_>, _>(|claim| foreign.contains(&claim.claim));
-        let options = CallOptions::default().request(ask.request);
+            .partition(|claim| foreign.contains(claim.as_ref()));
         Ok(SettleRequest {
             inbox: app.turno.inbox(queue),
-            options,
+            app,
+            options: CallOptions::default().request(request),
             claims,
             order,
-            elsewhere: elsewhere.into_iter().map(|claim| claim.claim).collect(),
+            elsewhere: elsewhere.iter().map(|claim| *claim.as_ref()).collect(),
         })
     }
 
-    fn ids(&self) -> Vec<ClaimId> {
-        self.claims.iter().map(|claim| claim.claim).collect()
-    }
-
-    /// Returns the response, with the stale claims in the order of the request.
-    fn response(&self, settled: impl IntoIterator<Item = turno::inbox::Settled>) -> Settled {
+    /// Counts the outcomes and returns the response, with the stale claims in the order of the request.
+    fn response(
+        &self,
+        settled: impl IntoIterator<Item = Settled>,
+        counter: fn(&metrics::Inbox) -> &Counter,
+    ) -> axum::Json<Settled> {
         let mut response = Settled::default();
         // With a count per claim: a claim that occurs twice in the request is stale only the second time.
         let mut stale: HashMap<ClaimId, usize> = HashMap::new();
@@ -91,7 +92,10 @@ impl SettleRequest {
             }
         }
         response.stale.reverse();
-        response
+        let inbox = &self.app.metrics.inbox;
+        counter(inbox).inc_by(response.done);
+        inbox.stale.inc_by(response.stale.len() as u64);
+        axum::Json(response)
     }
 }
 
@@ -115,35 +119,6 @@ async fn foreign(
         .collect())
 }
 
-/// Counts the settled and the stale claims.
-fn counted(app: &App, settled: Settled, done: fn(&metrics::Inbox) -> &Counter) -> Settled {
-    let inbox = &app.metrics.inbox;
-    done(inbox).inc_by(settled.done);
-    inbox.stale.inc_by(settled.stale.len() as u64);
-    settled
-}
-
-/// Name of a claim's field, and whether a claim has it.
-type Field = (&'static str, fn(&SettleClaim) -> bool);
-
-/// Rejects fields that the verb does not have: ignoring them silently would be worse than an error.
-fn reject_fields(verb: &str, claims: &[SettleClaim], fields: &[Field]) -> Result<(), Problem> {
-    for (place, claim) in claims.iter().enumerate() {
-        if let Some((field, _)) = fields.iter().find(|(_, is_set)| is_set(claim)) {
-            let reason = format!("{verb} does not have the field {field}: leave it out");
-            return Err(Problem::invalid(*field, reason).within("claims", place));
-        }
-    }
-    Ok(())
-}
-
-const OF_FAIL: [Field; 3] = [
-    ("error", |claim| claim.error.is_some()),
-    ("retry_in", |claim| claim.retry_in.is_some()),
-    ("final", |claim| claim.last.is_some()),
-];
-const OF_EXTEND: [Field; 1] = [("lease", |claim| claim.lease.is_some())];
-
 /// Completes items.
 #[utoipa::path(
     post,
@@ -162,17 +137,12 @@ async fn complete(
     State(app): State<Arc<App>>,
     Operator(caller): Operator,
     Name(queue): Name,
-    Json(ask): Json<Settle>,
+    Json(ask): Json<CompleteClaims>,
 ) -> Result<axum::Json<Settled>, Problem> {
-    reject_fields("complete", &ask.claims, &OF_FAIL)?;
-    reject_fields("complete", &ask.claims, &OF_EXTEND)?;
-    let request = SettleRequest::new(&app, &caller, queue, ask).await?;
-    let settled = request
-        .inbox
-        .complete_with(&request.ids(), request.options)
-        .await?;
-    let settled = request.response([settled]);
-    Ok(axum::Json(counted(&app, settled, |inbox| &inbox.completed)))
+    let request = SettleRequest::new(app, &caller, queue, ask.claims, ask.request).await?;
+    let (claims, options) = (&request.claims, request.options);
+    let settled = request.inbox.complete_with(claims, options).await?;
+    Ok(request.response([settled], |inbox| &inbox.completed))
 }
 
 /// Records failed attempts. An item without attempts left becomes failed; others are retried later.
@@ -193,17 +163,15 @@ async fn fail(
     State(app): State<Arc<App>>,
     Operator(caller): Operator,
     Name(queue): Name,
-    Json(ask): Json<Settle>,
+    Json(ask): Json<FailClaims>,
 ) -> Result<axum::Json<Settled>, Problem> {
-    reject_fields("fail", &ask.claims, &OF_EXTEND)?;
-    let request = SettleRequest::new(&app, &caller, queue, ask).await?;
+    let request = SettleRequest::new(app, &caller, queue, ask.claims, ask.request).await?;
     let failures: Vec<Failure> = request.claims.iter().map(failure).collect();
     let settled = request.inbox.fail_with(&failures, request.options).await?;
-    let settled = request.response([settled]);
-    Ok(axum::Json(counted(&app, settled, |inbox| &inbox.failed)))
+    Ok(request.response([settled], |inbox| &inbox.failed))
 }
 
-fn failure(claim: &SettleClaim) -> Failure {
+fn failure(claim: &FailedClaim) -> Failure {
     Failure {
         claim: claim.claim,
         // Not every store can hold this character, and a failure must be recorded whatever its text is.
@@ -237,14 +205,15 @@ async fn extend(
     State(app): State<Arc<App>>,
     Operator(caller): Operator,
     Name(queue): Name,
-    Json(ask): Json<Settle>,
+    Json(ask): Json<ExtendClaims>,
 ) -> Result<axum::Json<Settled>, Problem> {
-    reject_fields("extend", &ask.claims, &OF_FAIL)?;
-    let request = SettleRequest::new(&app, &caller, queue, ask).await?;
+    let request = SettleRequest::new(app, &caller, queue, ask.claims, ask.request).await?;
     // Nearly always all leases are the same, and one call is enough.
     let mut leases: Vec<(Duration, Vec<ClaimId>)> = Vec::new();
     for (place, claim) in request.claims.iter().enumerate() {
-        let lease = claim.lease.map_or(app.options.inbox_lease, Into::into);
+        let lease = claim
+            .lease
+            .map_or(request.app.options.inbox_lease, Into::into);
         let many = leases.len();
         match leases.iter_mut().find(|(known, _)| *known == lease) {
             Some((_, claims)) => claims.push(claim.claim),
@@ -261,8 +230,7 @@ async fn extend(
     for (lease, claims) in leases {
         settled.push(request.inbox.extend(&claims, lease).await?);
     }
-    let settled = request.response(settled);
-    Ok(axum::Json(counted(&app, settled, |inbox| &inbox.extended)))
+    Ok(request.response(settled, |inbox| &inbox.extended))
 }
 
 /// Gives back items that were not begun. They can be claimed immediately, and no attempt is counted.
@@ -283,17 +251,10 @@ async fn give_back(
     State(app): State<Arc<App>>,
     Operator(caller): Operator,
     Name(queue): Name,
-    Json(ask): Json<Settle>,
+    Json(ask): Json<CompleteClaims>,
 ) -> Result<axum::Json<Settled>, Problem> {
-    reject_fields("give-back", &ask.claims, &OF_FAIL)?;
-    reject_fields("give-back", &ask.claims, &OF_EXTEND)?;
-    let request = SettleRequest::new(&app, &caller, queue, ask).await?;
-    let settled = request
-        .inbox
-        .give_back_with(&request.ids(), request.options)
-        .await?;
-    let settled = request.response([settled]);
-    Ok(axum::Json(counted(&app, settled, |inbox| {
-        &inbox.given_back
-    })))
+    let request = SettleRequest::new(app, &caller, queue, ask.claims, ask.request).await?;
+    let (claims, options) = (&request.claims, request.options);
+    let settled = request.inbox.give_back_with(claims, options).await?;
+    Ok(request.response([settled], |inbox| &inbox.given_back))
 }

@@ -104,7 +104,7 @@ fn found_within(fixture: &Fixture, timeout: Duration) -> Option<String> {
             // A limit above the number of items: the cursor then knows that all due items are claimed.
             let claim = fixture.inbox().claim().limit(10).lease(LONG);
             if let Some(item) = claim.take().await.unwrap().pop() {
-                return Some(item.payload);
+                return Some(item.payload.into());
             }
             if began.elapsed() > timeout {
                 return None;

@@ -273,7 +273,7 @@ where
 {
     let payload = serde_json::from_str(&item.payload)
         .map_err(|error| format!("the payload is not what the handler expects: {error}"))?;
-    item.payload = String::new();
+    item.payload = String::new().into();
     let job = Job {
         payload,
         item,

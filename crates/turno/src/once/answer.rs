@@ -96,7 +96,7 @@ fn opened(turno: &Turno, key: &str, stored: String) -> Result<String> {
 /// Returns the view with its answer decrypted.
 pub(super) fn shown(turno: &Turno, mut view: OnceView) -> Result<OnceView> {
     view.answer = match view.answer.take() {
-        Some(answer) => Some(opened(turno, &view.key, answer)?),
+        Some(answer) => Some(opened(turno, &view.key, answer.into())?.into()),
         None => None,
     };
     Ok(view)

@@ -140,9 +140,9 @@ pub(crate) fn with_event(mut view: EventView, event: Option<&str>) -> EventView 
             view.correlation_id = event.correlation_id;
             view.traceparent = event.traceparent;
             view.headers = event.headers;
-            view.payload = Some(event.payload.get().to_owned());
+            view.payload = Some(event.payload.into());
         }
-        Err(_) => view.payload = Some(text.to_owned()),
+        Err(_) => view.payload = Some(text.into()),
     }
     view
 }

@@ -75,8 +75,7 @@ pub(crate) async fn run(context: &Context, args: ClaimArgs) -> Result<ExitCode> 
 
 fn print(context: &Context, queue: &str, items: &[ClaimedItem]) -> Result<()> {
     if context.output.is_json() {
-        let items = items.iter().map(inbox::ClaimedItemBody::of);
-        let items = items.collect::<turno::Result<_>>()?;
+        let items = items.to_vec();
         return context.output.json(&inbox::Claimed { items });
     }
     if items.is_empty() {

@@ -51,8 +51,6 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
         .await?;
     if context.output.is_json() {
         let next = page::next(&items, limit, |item| item.id);
-        let items = items.iter().map(inbox::Item::of);
-        let items = items.collect::<turno::Result<_>>()?;
         context.output.json(&inbox::Items { items, next })?;
     } else if items.is_empty() {
         context

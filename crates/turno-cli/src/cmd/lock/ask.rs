@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use rustix::process::Signal;
-use turno::lock::{Acquire, Busy};
+use turno::lock::{Acquire, AcquireOptions, Busy, LockMode, WaitOrder};
 use turno::{Settings, Turno};
 
 use crate::context::Context;
@@ -105,31 +105,18 @@ impl LockArgs {
         resource: &str,
         signals: &mut Signals,
     ) -> Result<AcquireResult> {
-        let mut lock = turno.lock(resource);
-        if let Some(owner) = self.owner {
-            lock = lock.owner(owner);
-        }
-        if let Some(description) = self.description {
-            lock = lock.description(description);
-        }
-        if let Some(wait) = self.wait {
-            lock = lock.wait(wait);
-        }
-        if self.fifo {
-            lock = lock.fifo();
-        }
-        if self.shared {
-            lock = lock.shared();
-        }
-        if let Some(permits) = self.permits {
-            lock = lock.permits(permits);
-        }
-        if let Some(min_hold) = self.min_hold {
-            lock = lock.min_hold(min_hold);
-        }
-        if let Some(max_hold) = self.max_hold {
-            lock = lock.max_hold(max_hold);
-        }
+        let mode = self.shared.then_some(LockMode::Shared);
+        let lock = turno.lock(resource).options(AcquireOptions {
+            owner: self.owner,
+            description: self.description,
+            wait: self.wait.map(Into::into),
+            order: self.fifo.then_some(WaitOrder::Fifo),
+            mode: self.permits.map(LockMode::Permits).or(mode),
+            min_hold: self.min_hold.map(Into::into),
+            max_hold: self.max_hold.map(Into::into),
+            // The settings have the TTL, the user and the service.
+            ..AcquireOptions::default()
+        });
         tokio::select! {
             answer = lock.acquire() => Ok(AcquireResult::Answered(answer?)),
             // Dropping the call also removes the waiter registration.

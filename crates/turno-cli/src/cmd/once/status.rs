@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 use turno::Migrate;
 use turno::once::{OnceState, OnceView};
-use turno_api::once;
 
 use super::answer::{Answer, Output};
 use crate::context::Context;
@@ -22,7 +21,7 @@ pub(super) async fn run(context: &Context, key: &str) -> Result<ExitCode> {
         .await?;
     let view = view.ok_or_else(|| not_known(key))?;
     if context.output.is_json() {
-        context.output.json(&once::OnceKey::of(&view)?)?;
+        context.output.json(&view)?;
     } else {
         show(context, &view)?;
     }

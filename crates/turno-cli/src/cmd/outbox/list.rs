@@ -48,8 +48,6 @@ pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
         .await?;
     if context.output.is_json() {
         let next = page::next(&events, limit, |event| event.seq);
-        let events = events.iter().map(outbox::Event::of);
-        let events = events.collect::<turno::Result<_>>()?;
         context.output.json(&outbox::Events { events, next })?;
     } else if events.is_empty() {
         context

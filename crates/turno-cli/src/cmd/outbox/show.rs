@@ -6,7 +6,6 @@ use anyhow::Result;
 use clap::Args;
 use comfy_table::Cell;
 use turno::outbox::{EventState, EventView};
-use turno_api::outbox;
 use uuid::Uuid;
 
 use super::view::since;
@@ -37,7 +36,7 @@ pub(crate) async fn run(context: &Context, args: ShowArgs) -> Result<ExitCode> {
         ))
     })?;
     if context.output.is_json() {
-        context.output.json(&outbox::Event::of(&event)?)?;
+        context.output.json(&event)?;
     } else {
         show(context, &event)?;
     }

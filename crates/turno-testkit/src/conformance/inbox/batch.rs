@@ -76,7 +76,7 @@ async fn each_of_many_pushes_its_own(bed: &TestStore) {
             let before = Some(ItemId(pushed.id.0 - 1));
             let listed = turno.inbox(queue(n)).list(state, before, 1).await.unwrap();
             assert_eq!(listed[0].id, pushed.id);
-            assert_eq!(listed[0].payload, Some(format!("\"{n}/{i}\"")));
+            assert_eq!(listed[0].payload, Some(format!("\"{n}/{i}\"").into()));
             assert_eq!(listed[0].priority, Some((n % 4) as u8));
         }
     }

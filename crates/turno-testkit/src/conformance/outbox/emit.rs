@@ -42,7 +42,7 @@ async fn an_event_is_kept_whole(bed: &TestStore) {
     let sent = sink.got().remove(0);
     assert_eq!(sent.tracestate.as_deref(), Some("vendor=1"));
     assert_eq!((sent.attempt, sent.possible_duplicate), (1, false));
-    assert_eq!(Some(sent.payload), view.payload);
+    assert_eq!(Some(sent.payload.into()), view.payload);
 }
 
 /// Ids are UUIDs of version 7 and grow with time.

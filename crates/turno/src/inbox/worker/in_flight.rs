@@ -201,13 +201,14 @@ mod tests {
 
     fn item(id: i64) -> ClaimedItem {
         ClaimedItem {
+            id: ItemId(id),
             claim: ClaimId {
                 item: ItemId(id),
                 token: Uuid::now_v7(),
             },
             attempt: 1,
             max_attempts: 5,
-            payload: "null".to_owned(),
+            payload: "null".into(),
             key: None,
             group: None,
             priority: 2,

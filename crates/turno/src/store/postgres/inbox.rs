@@ -372,14 +372,13 @@ pub(super) fn claimed(row: &Row, token: Uuid) -> Result<ClaimedItem> {
         let number = |column| -> Result<u32, tokio_postgres::Error> {
             Ok(u32::try_from(row.try_get::<_, i32>(column)?).unwrap_or(0))
         };
+        let id = ItemId(row.try_get(0)?);
         Ok(ClaimedItem {
-            claim: ClaimId {
-                item: ItemId(row.try_get(0)?),
-                token,
-            },
+            id,
+            claim: ClaimId { item: id, token },
             attempt: number(1)?,
             max_attempts: number(2)?,
-            payload: row.try_get::<_, Json>(3)?.0,
+            payload: row.try_get::<_, Json>(3)?.0.into(),
             key: row.try_get(4)?,
             group: row.try_get(5)?,
             priority: u8::try_from(row.try_get::<_, i32>(6)?).unwrap_or(u8::MAX),
@@ -409,7 +408,7 @@ fn view(row: &Row, state: ItemState) -> Result<ItemView> {
     Ok(ItemView {
         id: ItemId(get(row, "id")?),
         state,
-        payload: get(row, "payload")?,
+        payload: get::<Option<String>>(row, "payload")?.map(Into::into),
         key: get(row, "key")?,
         group: get(row, "group")?,
         priority: get::<Option<i32>>(row, "priority")?.and_then(|p| u8::try_from(p).ok()),

@@ -321,6 +321,6 @@ fn view(row: &Row) -> Result<OnceView> {
         began_at: get(row, "began_at")?,
         expires_at: get(row, "expires_at")?,
         late: count(row, "late")?,
-        answer: get::<Option<Json>>(row, "answer")?.map(|answer| answer.0),
+        answer: get::<Option<Json>>(row, "answer")?.map(|answer| answer.0.into()),
     })
 }

@@ -340,7 +340,7 @@ impl Known {
             began_at: from_us(self.began_at),
             expires_at: from_us(self.until),
             late: self.late,
-            answer: self.answer,
+            answer: self.answer.map(Into::into),
         })
     }
 }

@@ -156,7 +156,7 @@ fn events(db: &Connection, items: Vec<ClaimedItem>) -> Result<Vec<ClaimedEvent>>
                 // here would fail the claim of all others.
                 id: event_id(item.key.as_deref()).unwrap_or_default(),
                 key: item.group,
-                event: item.payload,
+                event: item.payload.into(),
                 emitted_at: item.pushed_at,
                 refused: item
                     .attempt

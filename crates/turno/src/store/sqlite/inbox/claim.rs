@@ -116,14 +116,13 @@ fn again(db: &Connection, claim: &ClaimRow, token: Uuid) -> Result<Vec<ClaimedIt
 }
 
 fn claimed(row: &Row<'_>, token: Uuid, until: i64) -> rusqlite::Result<ClaimedItem> {
+    let id = ItemId(row.get(0)?);
     Ok(ClaimedItem {
-        claim: ClaimId {
-            item: ItemId(row.get(0)?),
-            token,
-        },
+        id,
+        claim: ClaimId { item: id, token },
         attempt: counter(row, 1)?.saturating_add(1),
         max_attempts: counter(row, 2)?,
-        payload: row.get(3)?,
+        payload: row.get::<_, String>(3)?.into(),
         key: row.get(4)?,
         group: row.get(5)?,
         priority: row.get(6)?,

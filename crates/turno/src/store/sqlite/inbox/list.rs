@@ -145,7 +145,7 @@ fn view_row(row: &Row<'_>, id: i64, state: ItemState) -> rusqlite::Result<(u32, 
     let view = ItemView {
         id: ItemId(id),
         state,
-        payload: row.get(0)?,
+        payload: row.get::<_, Option<String>>(0)?.map(Into::into),
         key: row.get(1)?,
         group: row.get(2)?,
         priority: row.get(3)?,

@@ -49,13 +49,14 @@ fn an_item_comes_with_all_that_was_pushed() {
     let ask = desk.ask(1);
     let got = desk.claim_with(&ask).remove(0);
     let expected = ClaimedItem {
+        id,
         claim: ClaimId {
             item: id,
             token: ask.request,
         },
         attempt: 1,
         max_attempts: 7,
-        payload: pushed.payload,
+        payload: pushed.payload.into(),
         key: pushed.key,
         group: pushed.group,
         priority: 2,
