@@ -1,9 +1,5 @@
 //! Checks the words of the project: `docs/glossary.md` lists rejected ones, in names or in any text.
-//!
-//! `words_left.txt` lists the files that still have such words. A file without any must be removed from the list, so the list
-//! only shrinks; `TURNO_UPDATE_GOLDEN=1 cargo xtask words` removes them.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +7,6 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 const GLOSSARY: &str = "docs/glossary.md";
-const FILES_LEFT: &str = "xtask/words_left.txt";
 const EXTENSIONS: &[&str] = &[
     "rs", "sql", "md", "js", "ts", "html", "css", "toml", "txt", "json", "yml", "java", "py", "cs",
 ];
@@ -35,42 +30,21 @@ struct Rejected {
 pub fn check() -> Result<()> {
     let glossary = fs::read_to_string(GLOSSARY).context("could not read the glossary")?;
     let rejected = Rejected::read(&glossary)?;
-    let left: BTreeSet<String> = fs::read_to_string(FILES_LEFT)
-        .unwrap_or_default()
-        .lines()
-        .map(str::to_owned)
-        .collect();
     let mut findings = Vec::new();
-    let mut found = BTreeSet::new();
     for file in tracked()? {
+        // A file that is deleted and not committed yet, or not text.
         let Ok(text) = fs::read_to_string(&file) else {
             continue;
         };
         let in_file = rejected.find(&text, is_code(&file));
-        if in_file.is_empty() {
-            continue;
-        }
-        if !left.contains(&file) {
-            findings.extend(in_file.iter().map(|finding| format!("{file}:{finding}")));
-        }
-        found.insert(file);
+        findings.extend(in_file.iter().map(|finding| format!("{file}:{finding}")));
     }
-    if std::env::var_os("TURNO_UPDATE_GOLDEN").is_some() {
-        let lines: Vec<&str> = left.intersection(&found).map(String::as_str).collect();
-        return fs::write(FILES_LEFT, lines.join("\n") + "\n").context(FILES_LEFT);
-    }
-    let clean: Vec<&String> = left.difference(&found).collect();
-    ensure!(
-        clean.is_empty(),
-        "these have no rejected words any more; remove them from {FILES_LEFT}: {clean:?}"
-    );
     findings.truncate(FINDINGS_LISTED);
     ensure!(
         findings.is_empty(),
         "{GLOSSARY} rejects these words:\n{}",
         findings.join("\n")
     );
-    println!("{} files are still to be rewritten", left.len());
     Ok(())
 }
 
@@ -82,7 +56,6 @@ fn tracked() -> Result<Vec<String>> {
         let extension = Path::new(file).extension().and_then(|e| e.to_str());
         extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
             && *file != GLOSSARY
-            && *file != FILES_LEFT
             && !NOT_OURS.iter().any(|other| file.starts_with(other))
     };
     Ok(files.lines().filter(is_ours).map(str::to_owned).collect())
