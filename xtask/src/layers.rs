@@ -10,6 +10,7 @@ use std::path::Path;
 const LAYERS: &[&str] = &[
     "http",
     "readiness",
+    "setting",
     "auth",
     "overview",
     "metrics",

@@ -21,7 +21,7 @@ pub(crate) use self::once::Once;
 pub(crate) use self::outbox::Outbox;
 pub(crate) use self::schedule::Schedule;
 pub(crate) use self::serve::{MOST, MOST_CONNECTIONS, Serve};
-use self::value::{Bytes, Name, Pause, Time, Tries};
+use self::value::{Attempts, Bytes, Name, Time, WireDuration};
 use crate::fail::Usage;
 
 /// Default of `cleanup.interval`.
@@ -68,8 +68,8 @@ pub(crate) struct Lock {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Retry {
-    max: Option<Tries>,
-    delay: Option<Pause>,
+    max: Option<Attempts>,
+    delay: Option<WireDuration>,
 }
 
 /// Settings of the inbox.
@@ -87,12 +87,12 @@ pub(crate) struct Inbox {
 pub(crate) struct Cleanup {
     pub(crate) enabled: bool,
     interval: Option<Time>,
-    purge_after: Option<Pause>,
-    keep_history: Option<Pause>,
-    keep_completed: Option<Pause>,
-    keep_failed: Option<Pause>,
-    keep_archive: Option<Pause>,
-    keep_seen: Option<Pause>,
+    purge_after: Option<WireDuration>,
+    keep_history: Option<WireDuration>,
+    keep_completed: Option<WireDuration>,
+    keep_failed: Option<WireDuration>,
+    keep_archive: Option<WireDuration>,
+    keep_seen: Option<WireDuration>,
 }
 
 impl Default for Cleanup {
@@ -175,12 +175,13 @@ impl Cleanup {
     /// Returns the retention times: those of the file over the defaults.
     pub(crate) fn sweep(&self) -> Sweep {
         let defaults = Sweep::default();
-        let or = |said: Option<Pause>, default| said.map_or(default, |pause: Pause| pause.0);
+        let or =
+            |value: Option<WireDuration>, default| value.map_or(default, |WireDuration(time)| time);
         Sweep {
             purge_after: or(self.purge_after, defaults.purge_after),
             keep_history: or(self.keep_history, defaults.keep_history),
             keep_completed: or(self.keep_completed, defaults.keep_completed),
-            keep_failed: self.keep_failed.map(|pause| pause.0),
+            keep_failed: self.keep_failed.map(|time| time.0),
             keep_archive: or(self.keep_archive, defaults.keep_archive),
             keep_seen: or(self.keep_seen, defaults.keep_seen),
             ..defaults

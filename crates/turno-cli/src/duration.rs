@@ -14,6 +14,14 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     text.parse().map(|WireDuration(duration)| duration)
 }
 
+/// Parses a duration above zero.
+pub(crate) fn above_zero(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        Duration::ZERO => Err("must be above zero: give a duration such as 30s".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
 /// A duration for people, rounded up: "0 s left" would be false while a lock is still held.
 pub(crate) struct Shown(pub(crate) Duration);
 

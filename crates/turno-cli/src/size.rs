@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_in_the_usual_notation() {
+    fn sizes_may_have_units() {
         for (text, bytes) in [
             ("0", 0),
             ("65536", 65_536),

@@ -27,6 +27,7 @@ mod overview;
 mod readiness;
 mod routes;
 mod server;
+pub mod setting;
 mod stream;
 
 pub use self::auth::gatekeeper::{Admission, CurrentAdmission};

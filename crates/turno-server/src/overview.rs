@@ -3,7 +3,6 @@
 //! The store is polled only on a call of [`OverviewPoller::poll`]. Each part has its own pause after a poll. Until the pause is
 //! over, callers get the last value, or the last error.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
@@ -18,6 +17,7 @@ use turno::overview::{self, MAX_PAUSE, Overview, pause_after};
 pub(crate) const TIMED_OUT: &str = "the poll timed out";
 
 /// Polls the overview of the names that begin with a prefix.
+#[derive(Debug)]
 pub(crate) struct OverviewPoller {
     pub(crate) turno: Turno,
     pub(crate) prefix: String,
@@ -25,18 +25,12 @@ pub(crate) struct OverviewPoller {
     parts: Mutex<Parts>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Parts {
     locks: Part<Vec<LockHolder>>,
     queues: Part<Vec<QueueStats>>,
     outbox: Part<Option<OutboxStats>>,
     once: Part<Vec<OnceView>>,
-}
-
-impl fmt::Debug for OverviewPoller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OverviewPoller").finish_non_exhaustive()
-    }
 }
 
 impl OverviewPoller {
@@ -76,6 +70,7 @@ impl OverviewPoller {
 }
 
 /// A part of the overview: the result of its last poll.
+#[derive(Debug)]
 struct Part<T> {
     throttle: Throttle,
     last: Result<(T, Instant), String>,
@@ -109,7 +104,7 @@ impl<T: Clone> Part<T> {
 }
 
 /// Limits how often something is polled: a pause of ten times its duration follows each poll.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Throttle {
     not_before: Option<Instant>,
 }

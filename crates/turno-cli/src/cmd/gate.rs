@@ -91,19 +91,19 @@ pub(crate) struct GateArgs {
     host: Host,
 
     /// Maximum time until the service begins its response
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = above_zero, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::above_zero, allow_hyphen_values = true)]
     answer_timeout: Duration,
 
     /// Maximum time without data in a request body; under a policy, body_timeout limits the whole body
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = above_zero, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::above_zero, allow_hyphen_values = true)]
     body_timeout: Duration,
 
     /// Maximum time without progress of a streamed response: nothing sent by the service or read by the client
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = above_zero, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::above_zero, allow_hyphen_values = true)]
     stream_timeout: Duration,
 
     /// Timeout for connecting to the service
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = above_zero, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::above_zero, allow_hyphen_values = true)]
     connect_timeout: Duration,
 
     /// Maximum idle time of a reused connection; keep it below the idle timeout of the service
@@ -127,13 +127,6 @@ pub(crate) struct GateArgs {
 enum Host {
     Client,
     Upstream,
-}
-
-fn above_zero(text: &str) -> Result<Duration, String> {
-    match duration::parse(text)? {
-        Duration::ZERO => Err("must be above zero: give a duration such as 30s".to_owned()),
-        time => Ok(time),
-    }
 }
 
 pub(crate) async fn run(context: &Context, args: GateArgs) -> Result<ExitCode> {

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::value::{Lease, Pause};
+use super::value::{Lease, WireDuration};
 
 /// Settings of once.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Once {
     lease: Option<Lease>,
-    ttl: Option<Pause>,
+    ttl: Option<WireDuration>,
     /// A file and not the keys themselves, because many users can read `turno.toml`.
     pub(crate) answer_keys_file: Option<PathBuf>,
 }

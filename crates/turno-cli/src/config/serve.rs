@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::value::{Bytes, Count, Pause, Time};
+use super::value::{Bytes, Count, Time, WireDuration};
 use crate::logging::LogFormat;
 
 /// Maximum of the connection limit, and of the rate limit per second.
@@ -29,7 +29,7 @@ pub(crate) struct Serve {
     max_body: Option<Bytes>,
     max_wait: Option<Time>,
     rate: Option<Count<MOST>>,
-    drain: Option<Pause>,
+    drain: Option<WireDuration>,
     pub(crate) log_format: Option<LogFormat>,
 }
 

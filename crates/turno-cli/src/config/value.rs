@@ -1,107 +1,37 @@
-//! Types of settings.
-
-use std::time::Duration;
+//! Types of settings, in addition to those of the server.
 
 use serde::Deserialize;
-use serde::de::{self, Deserializer};
-use turno_api::duration::WireDuration;
+pub(crate) use turno_api::duration::WireDuration;
+pub(crate) use turno_server::setting::{Bytes, Count, Lease, Time};
 
 use crate::name;
 
-/// A duration above zero.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Time(pub(crate) Duration);
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        match Pause::deserialize(from)?.0 {
-            Duration::ZERO => Err(de::Error::custom(
-                "must be above zero: give a duration such as 30s",
-            )),
-            time => Ok(Time(time)),
-        }
-    }
-}
-
-/// A duration that may be zero.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pause(pub(crate) Duration);
-
-impl<'de> Deserialize<'de> for Pause {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        WireDuration::deserialize(from).map(|WireDuration(pause)| Pause(pause))
-    }
-}
-
 /// A number of attempts.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tries(pub(crate) u32);
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "u32")]
+pub(crate) struct Attempts(pub(crate) u32);
 
-impl<'de> Deserialize<'de> for Tries {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        match u32::deserialize(from)? {
-            0 => Err(de::Error::custom(
-                "must be 1 or more: 1 is a single attempt",
-            )),
-            tries => Ok(Tries(tries)),
-        }
-    }
-}
+impl TryFrom<u32> for Attempts {
+    type Error = &'static str;
 
-/// A size in bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bytes(pub(crate) usize);
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        match u32::deserialize(from)? {
-            0 => Err(de::Error::custom(
-                "must be 1 or more: give a number of bytes such as 1048576",
-            )),
-            bytes => Ok(Bytes(usize::try_from(bytes).unwrap_or(usize::MAX))),
+    fn try_from(attempts: u32) -> Result<Self, &'static str> {
+        match attempts {
+            0 => Err("must be 1 or more: 1 is a single attempt"),
+            attempts => Ok(Attempts(attempts)),
         }
     }
 }
 
 /// A name that the library accepts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
 pub(crate) struct Name(pub(crate) String);
 
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        name::check(&name).map_err(de::Error::custom)?;
+impl TryFrom<String> for Name {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name::check(&name)?;
         Ok(Name(name))
-    }
-}
-
-/// Duration of a claim's lease.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Lease(pub(crate) Duration);
-
-impl<'de> Deserialize<'de> for Lease {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let lease = Time::deserialize(from)?.0;
-        if lease > turno::MAX_TTL {
-            let most = turno::MAX_TTL;
-            return Err(de::Error::custom(format!(
-                "the lease is above the maximum of {most:?}: lower it"
-            )));
-        }
-        Ok(Lease(lease))
-    }
-}
-
-/// A number from one to `MOST`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Count<const MOST: u32>(pub(crate) u32);
-
-impl<'de, const MOST: u32> Deserialize<'de> for Count<MOST> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let count = u32::deserialize(from)?;
-        if !(1..=MOST).contains(&count) {
-            return Err(de::Error::custom(format!("must be between 1 and {MOST}")));
-        }
-        Ok(Count(count))
     }
 }

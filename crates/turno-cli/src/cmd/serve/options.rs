@@ -76,7 +76,7 @@ pub(crate) struct ServeArgs {
     max_body: Option<usize>,
 
     /// Maximum time that one request may wait; clients repeat it to wait longer [default: 60s]
-    #[arg(long, env = "TURNO_MAX_WAIT", hide_env_values = true, value_name = "DURATION", value_parser = above_zero, allow_hyphen_values = true)]
+    #[arg(long, env = "TURNO_MAX_WAIT", hide_env_values = true, value_name = "DURATION", value_parser = duration::above_zero, allow_hyphen_values = true)]
     max_wait: Option<Duration>,
 
     /// Maximum number of requests per second and caller [default: no limit]
@@ -97,13 +97,6 @@ pub(crate) struct ServeArgs {
         value_name = "FORMAT"
     )]
     log_format: Option<LogFormat>,
-}
-
-fn above_zero(text: &str) -> Result<Duration, String> {
-    match duration::parse(text)? {
-        Duration::ZERO => Err("must be above zero: give a duration such as 60s".to_owned()),
-        time => Ok(time),
-    }
 }
 
 fn some_bytes(text: &str) -> Result<usize, String> {

@@ -14,9 +14,9 @@ use super::value::{Header, InFlightRule, Principal, UnknownRule, Unstored};
 impl Route {
     /// Returns the properties of the route as labels and texts. A text is `None` if the property is not set.
     pub fn describe(&self) -> Vec<(&'static str, Option<String>)> {
-        let kept = match self.ttl.is_zero() {
+        let kept = match self.ttl.0.is_zero() {
             true => "not kept: only duplicates in flight are rejected".to_owned(),
-            false => format!("kept for {}", shown(self.ttl)),
+            false => format!("kept for {}", shown(self.ttl.0)),
         };
         vec![
             ("name", Some(self.name().to_owned())),
@@ -28,10 +28,10 @@ impl Route {
             ("answers", Some(kept)),
             ("stored", Some(stored(self))),
             ("unknown", Some(unknown(&self.unknown))),
-            ("lease", Some(shown(self.lease))),
+            ("lease", Some(shown(self.lease.0))),
             ("unidentified", Some(failure(self.unidentified).to_owned())),
             ("store down", Some(failure(self.store_down).to_owned())),
-            ("quota", self.quota.map(|max_keys| max_keys.to_string())),
+            ("quota", self.quota.map(|max_keys| max_keys.0.to_string())),
         ]
     }
 
@@ -50,19 +50,19 @@ impl Route {
                 Some(Principal::Cookie(name)) => json!({ "cookie": name }),
             },
             "tenant": names(&self.tenant),
-            "lease_ms": ms(self.lease),
-            "ttl_ms": ms(self.ttl),
+            "lease_ms": ms(self.lease.0),
+            "ttl_ms": ms(self.ttl.0),
             "in_flight": in_flight(&self.in_flight),
             "unknown": unknown(&self.unknown),
             "stored": stored(self),
             "store_down": self.store_down,
             "unidentified": self.unidentified,
             "headers": headers.collect::<Vec<_>>(),
-            "max_body": self.max_body,
-            "max_answer": self.max_answer,
-            "body_timeout_ms": ms(self.body_timeout),
-            "quota": self.quota,
-            "retry_after_ms": ms(self.retry_after),
+            "max_body": self.max_body.0,
+            "max_answer": self.max_answer.0,
+            "body_timeout_ms": ms(self.body_timeout.0),
+            "quota": self.quota.map(|max_keys| max_keys.0),
+            "retry_after_ms": ms(self.retry_after.0),
             "switch": self.switch,
         })
     }

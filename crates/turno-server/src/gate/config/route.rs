@@ -14,21 +14,25 @@ use turno::once::http::{
 use turno::once::{DEFAULT_LEASE, DEFAULT_TTL, Released};
 
 use super::value::{
-    self, AnswerHeader, Header, InFlightRule, Name, Principal, RoutePath, StatusRange, UnknownRule,
-    Unstored,
+    self, AnswerHeader, Header, InFlightRule, Principal, StatusRange, Ttl, UnknownRule, Unstored,
 };
 use crate::gate::probe::HttpProber;
 use crate::gate::upstream::Upstream;
+use crate::setting::{Bytes, Count, Lease, Time};
 
 /// Default of `retry_after`.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Maximum number of live keys per principal.
+const MAX_QUOTA: u32 = 1_000_000;
 
 /// A route of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Route {
-    name: Option<Spanned<Name>>,
-    path: Option<Spanned<RoutePath>>,
+    #[serde(deserialize_with = "value::name")]
+    name: Option<Spanned<String>>,
+    #[serde(deserialize_with = "value::path")]
+    path: Option<Spanned<String>>,
     #[serde(deserialize_with = "value::methods")]
     pub(super) methods: Vec<Method>,
     #[serde(deserialize_with = "value::key")]
@@ -36,10 +40,8 @@ pub struct Route {
     /// `None`: the default of the library.
     pub(super) principal: Option<Principal>,
     pub(super) tenant: Vec<Header>,
-    #[serde(deserialize_with = "value::lease")]
-    pub(super) lease: Duration,
-    #[serde(deserialize_with = "value::ttl")]
-    pub(super) ttl: Duration,
+    pub(super) lease: Lease,
+    pub(super) ttl: Ttl,
     pub(super) in_flight: InFlightRule,
     pub(super) unknown: UnknownRule,
     /// `None`: the default of the library.
@@ -48,16 +50,11 @@ pub struct Route {
     pub(super) store_down: Fails,
     pub(super) unidentified: Fails,
     pub(super) headers: Vec<AnswerHeader>,
-    #[serde(deserialize_with = "value::bytes")]
-    pub(super) max_body: usize,
-    #[serde(deserialize_with = "value::bytes")]
-    pub(super) max_answer: usize,
-    #[serde(deserialize_with = "value::above_zero")]
-    pub(super) body_timeout: Duration,
-    #[serde(deserialize_with = "value::quota")]
-    pub(super) quota: Option<u32>,
-    #[serde(deserialize_with = "value::above_zero")]
-    pub(super) retry_after: Duration,
+    pub(super) max_body: Bytes,
+    pub(super) max_answer: Bytes,
+    pub(super) body_timeout: Time,
+    pub(super) quota: Option<Count<MAX_QUOTA>>,
+    pub(super) retry_after: Time,
     pub(super) switch: Switch,
 }
 
@@ -70,8 +67,8 @@ impl Default for Route {
             key: KeyFrom::Header(value::IDEMPOTENCY_KEY),
             principal: None,
             tenant: Vec::new(),
-            lease: DEFAULT_LEASE,
-            ttl: DEFAULT_TTL,
+            lease: Time(DEFAULT_LEASE),
+            ttl: Ttl(DEFAULT_TTL),
             in_flight: InFlightRule::Conflict,
             unknown: UnknownRule::Refuse,
             store: None,
@@ -79,11 +76,11 @@ impl Default for Route {
             store_down: Fails::Closed,
             unidentified: Fails::Closed,
             headers: DEFAULT_HEADERS.map(AnswerHeader).into(),
-            max_body: MAX_BODY_BYTES,
-            max_answer: MAX_ANSWER_BYTES,
-            body_timeout: BODY_TIMEOUT,
+            max_body: Bytes(MAX_BODY_BYTES),
+            max_answer: Bytes(MAX_ANSWER_BYTES),
+            body_timeout: Time(BODY_TIMEOUT),
             quota: None,
-            retry_after: RETRY_AFTER,
+            retry_after: Time(RETRY_AFTER),
             switch: Switch::On,
         }
     }
@@ -107,13 +104,13 @@ impl Route {
 
     /// Returns the path, with its parameters.
     pub fn path(&self) -> &str {
-        self.path.as_ref().map_or("", |path| &path.get_ref().0)
+        self.path.as_ref().map_or("", |path| path.get_ref())
     }
 
     /// Returns the name, by default the path. The once keys of the route begin with it.
     pub fn name(&self) -> &str {
-        let name = self.name.as_ref().map(|name| name.get_ref().0.as_str());
-        name.unwrap_or_else(|| self.path())
+        let name = self.name.as_ref();
+        name.map_or_else(|| self.path(), |name| name.get_ref())
     }
 
     /// Returns the methods to which the policy applies; at least one.
@@ -137,8 +134,8 @@ impl Route {
             .methods(self.methods.iter().cloned())
             .key(self.key.clone())
             .tenant(names(&self.tenant))
-            .lease(self.lease)
-            .ttl(self.ttl)
+            .lease(self.lease.0)
+            .ttl(self.ttl.0)
             .in_flight(match &self.in_flight {
                 InFlightRule::Conflict => InFlight::Conflict,
                 InFlightRule::Wait(wait) => InFlight::Wait(*wait),
@@ -155,10 +152,10 @@ impl Route {
             .store_down(self.store_down)
             .unidentified(self.unidentified)
             .headers(self.answer_headers())
-            .max_body(self.max_body)
-            .max_answer(self.max_answer)
-            .body_timeout(self.body_timeout)
-            .retry_after(self.retry_after)
+            .max_body(self.max_body.0)
+            .max_answer(self.max_answer.0)
+            .body_timeout(self.body_timeout.0)
+            .retry_after(self.retry_after.0)
             .switch(self.switch);
         let policy = match &self.principal {
             None => policy,
@@ -167,7 +164,7 @@ impl Route {
             Some(Principal::Cookie(name)) => policy.principal_cookie(name),
         };
         match self.quota {
-            Some(max_keys) => policy.quota(max_keys),
+            Some(max_keys) => policy.quota(max_keys.0),
             None => policy,
         }
     }
@@ -180,9 +177,9 @@ impl Route {
         };
         let mut prober = HttpProber::new(upstream.clone(), probe.path.clone(), self.key.clone())
             .callers(self.caller_headers())
-            .keeps(self.answer_headers(), self.max_answer);
+            .keeps(self.answer_headers(), self.max_answer.0);
         if let Some(timeout) = probe.timeout {
-            prober = prober.timeout(timeout);
+            prober = prober.timeout(timeout.0);
         }
         Unknown::Ask(Arc::new(prober))
     }

@@ -9,22 +9,22 @@ use http::{HeaderName, HeaderValue, Method, header};
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use toml::Spanned;
 use turno::once::http::{KeyFrom, Template};
 use turno_api::duration::WireDuration;
 
 use super::word_or_table::WordOrTable;
 use crate::gate::probe::ProbePath;
+use crate::setting::Time;
 
 /// Header of the IETF draft.
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Maximum TTL of an answer: ten years.
 const MAX_TTL: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
-/// Maximum wait of a request: one day.
-const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum wait of a request in seconds: one day.
+const MAX_WAIT_SECONDS: u64 = 24 * 60 * 60;
 /// Maximum size of a route's name in bytes. Once keys begin with it.
 const MAX_NAME_BYTES: usize = 100;
-/// Maximum number of live keys per principal.
-const MAX_QUOTA: u32 = 1_000_000;
 
 /// Parses a value, and checks it.
 fn checked<'de, D, T, U>(from: D, check: impl FnOnce(T) -> Result<U, String>) -> Result<U, D::Error>
@@ -35,66 +35,50 @@ where
     check(T::deserialize(from)?).map_err(de::Error::custom)
 }
 
-/// Parses a duration of at most `max`.
-fn at_most<'de, D: Deserializer<'de>>(
-    from: D,
-    max: Duration,
-    max_text: &str,
-) -> Result<Duration, D::Error> {
-    checked(from, |WireDuration(duration)| match duration {
-        duration if duration > max => Err(format!("the maximum is {max_text}: lower it")),
-        duration => Ok(duration),
-    })
-}
+/// TTL of an answer. Zero is allowed: then no answer is kept.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "WireDuration")]
+pub(super) struct Ttl(pub(super) Duration);
 
-/// Checks that a duration is above zero.
-fn not_zero<E: de::Error>(duration: Duration) -> Result<Duration, E> {
-    match duration {
-        Duration::ZERO => Err(E::custom("must be above zero: give a duration such as 30s")),
-        duration => Ok(duration),
+impl TryFrom<WireDuration> for Ttl {
+    type Error = &'static str;
+
+    fn try_from(WireDuration(ttl): WireDuration) -> Result<Self, &'static str> {
+        match ttl {
+            ttl if ttl > MAX_TTL => Err("the maximum is ten years: lower the TTL"),
+            ttl => Ok(Ttl(ttl)),
+        }
     }
 }
 
-/// Parses a duration above zero.
-pub(super) fn above_zero<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    not_zero(WireDuration::deserialize(from)?.0)
-}
-
-/// Parses an optional duration above zero.
-fn optional_above_zero<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    above_zero(from).map(Some)
-}
-
-/// Parses the lease of a run.
-pub(super) fn lease<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    not_zero(at_most(from, turno::MAX_TTL, "24 hours")?)
-}
-
-/// Parses the TTL of an answer. Zero is allowed: then no answer is kept.
-pub(super) fn ttl<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    at_most(from, MAX_TTL, "ten years")
-}
-
-/// Parses the wait for the answer of another request.
-fn wait<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    not_zero(at_most(from, MAX_WAIT, "one day")?).map(Some)
-}
-
-/// Parses a size in bytes.
-pub(super) fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
-    checked(from, |bytes: u32| match usize::try_from(bytes) {
-        Ok(0) | Err(_) => {
-            Err("must be 1 or more: give a number of bytes such as 1048576".to_owned())
+/// Parses a route's name.
+pub(super) fn name<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Spanned<String>>, D::Error> {
+    checked(from, |name: Spanned<String>| {
+        let text = name.get_ref();
+        if text.is_empty() || text.len() > MAX_NAME_BYTES || text.chars().any(char::is_control) {
+            return Err(format!(
+                "a name has 1 to {MAX_NAME_BYTES} bytes and no control characters: shorten or correct it"
+            ));
         }
-        Ok(bytes) => Ok(bytes),
+        Ok(Some(name))
     })
 }
 
-/// Parses a maximum number of live keys.
-pub(super) fn quota<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    checked(from, |quota| match quota {
-        1..=MAX_QUOTA => Ok(Some(quota)),
-        _ => Err(format!("must be between 1 and {MAX_QUOTA}")),
+/// Parses a path, optionally with parameters.
+pub(super) fn path<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Spanned<String>>, D::Error> {
+    checked(from, |path: Spanned<String>| {
+        let text = path.get_ref();
+        match text.starts_with('/') && !text.contains(['?', '#', ' ']) {
+            true => Ok(Some(path)),
+            false => Err(
+                "this is not a path: write one such as /pagos, /pagos/{id}/cargo or /v1/{*rest}, without a query"
+                    .to_owned(),
+            ),
+        }
     })
 }
 
@@ -132,43 +116,6 @@ enum KeyWord {
 #[serde(deny_unknown_fields)]
 struct KeyTable {
     header: Header,
-}
-
-/// A route's name.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct Name(pub(super) String);
-
-impl TryFrom<String> for Name {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
-            return Err(format!(
-                "a name has 1 to {MAX_NAME_BYTES} bytes and no control characters: shorten or correct it"
-            ));
-        }
-        Ok(Name(name))
-    }
-}
-
-/// A path, optionally with parameters.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct RoutePath(pub(super) String);
-
-impl TryFrom<String> for RoutePath {
-    type Error = String;
-
-    fn try_from(path: String) -> Result<Self, String> {
-        if !path.starts_with('/') || path.contains(['?', '#', ' ']) {
-            return Err(
-                "this is not a path: write one such as /pagos, /pagos/{id}/cargo or /v1/{*rest}, without a query"
-                    .to_owned(),
-            );
-        }
-        Ok(RoutePath(path))
-    }
 }
 
 /// The name of a header.
@@ -302,8 +249,7 @@ enum InFlightWord {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct InFlightTable {
-    #[serde(default, deserialize_with = "wait")]
-    wait: Option<Duration>,
+    wait: Option<Time<MAX_WAIT_SECONDS>>,
     template: Option<Answer>,
 }
 
@@ -316,7 +262,7 @@ impl TryFrom<WordOrTable<InFlightWord, InFlightTable>> for InFlightRule {
             WordOrTable::Table(table) => table,
         };
         match (table.wait, table.template) {
-            (Some(wait), None) => Ok(InFlightRule::Wait(wait)),
+            (Some(wait), None) => Ok(InFlightRule::Wait(wait.0)),
             (None, Some(template)) => Ok(InFlightRule::Template(template)),
             _ => Err(
                 "must be \"conflict\", { wait = \"30s\" } or { template = { status = 200, body = '…' } }",
@@ -339,29 +285,24 @@ struct AnswerKeys {
     status: u16,
     #[serde(default)]
     headers: HashMap<AnswerHeader, HeaderText>,
-    body: Json,
+    #[serde(deserialize_with = "json")]
+    body: String,
 }
 
-/// JSON text. Checked before the other keys, so that an error has its own place.
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct Json(String);
-
-impl TryFrom<String> for Json {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
+/// Parses the JSON text of a body. It is checked before the other keys, so that an error has its own place.
+fn json<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    checked(from, |text: String| {
         // The status does not matter: only the body is checked.
-        Template::new(200, text.clone()).map_err(|error| error.to_string())?;
-        Ok(Json(text))
-    }
+        let template = Template::new(200, text.clone());
+        template.map(|_| text).map_err(|error| error.to_string())
+    })
 }
 
 impl TryFrom<AnswerKeys> for Answer {
     type Error = turno::Error;
 
     fn try_from(keys: AnswerKeys) -> Result<Self, turno::Error> {
-        let mut template = Template::new(keys.status, keys.body.0)?;
+        let mut template = Template::new(keys.status, keys.body)?;
         let mut headers: Vec<_> = keys.headers.into_iter().collect();
         headers.sort_by(|(a, _), (b, _)| a.0.as_str().cmp(b.0.as_str()));
         for (name, value) in headers {
@@ -400,8 +341,7 @@ struct UnknownTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct ProbeTable {
     pub(super) path: ProbePath,
-    #[serde(default, deserialize_with = "optional_above_zero")]
-    pub(super) timeout: Option<Duration>,
+    pub(super) timeout: Option<Time>,
 }
 
 impl From<WordOrTable<UnknownWord, UnknownTable>> for UnknownRule {
