@@ -1,7 +1,7 @@
 //! The inbox: items of work, each processed by one worker at a time.
 //!
-//! [`Turno::inbox`] names a queue. [`Inbox::push`] puts work into it, alone or in your own transaction;
-//! [`Inbox::worker`] runs a handler for every item.
+//! [`Turno::inbox`] returns the handle of a queue. [`Inbox::push`] stores an item, [`Inbox::push_in`] in the caller's transaction;
+//! [`Inbox::worker`] runs a handler for each item.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,23 +29,21 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! An item that was pushed is delivered *at least once*. Two workers never hold it at one time, as far as
-//! the store is concerned: a claim that was lost is refused when it is presented. But a worker that was
-//! paused for longer than its claim may still be running when another begins; so effects happen *exactly
-//! once* if they commit together with the item's completion ([`Job::complete_in`]), or if their
-//! receiver recognises the item's id.
+//! Each item is processed *at least once*. At any time at most one claim of an item is valid; the store rejects a lost one. But a
+//! worker that was suspended for longer than its lease may still run when another one begins. So effects happen *exactly once*
+//! only if they commit together with the item's completion ([`Job::complete_in`]), or if their receiver recognizes the item's id.
 //!
-//! | you want | you call |
+//! | to | call |
 //! |---|---|
-//! | to push work together with your own data | [`Inbox::push_in`] |
-//! | work that is stored once, however often it is pushed | [`Item::unique_key`] |
-//! | urgent, later, or in order | [`Item::priority`], [`Item::delay`], [`Item::group`] |
-//! | a handler for each item | [`Inbox::worker`] |
-//! | to take items yourself | [`Inbox::claim`], then [`Inbox::complete`] |
-//! | effect and completion together | [`Job::complete_in`], [`Inbox::complete_in`] |
-//! | what went wrong | [`Inbox::list`] with [`ItemState::Failed`], [`Inbox::requeue`], [`Inbox::discard`] |
+//! | push in your own transaction | [`Inbox::push_in`] |
+//! | store an item once, however often it is pushed | [`Item::unique_key`] |
+//! | set the priority, the due time or the order | [`Item::priority`], [`Item::delay`], [`Item::group`] |
+//! | run a handler for each item | [`Inbox::worker`] |
+//! | claim items without a worker | [`Inbox::claim`], then [`Inbox::complete`] |
+//! | commit effect and completion together | [`Job::complete_in`], [`Inbox::complete_in`] |
+//! | handle failed items | [`Inbox::list`] with [`ItemState::Failed`], [`Inbox::requeue`], [`Inbox::discard`] |
 
 mod claim;
 pub(crate) mod idle;
@@ -72,17 +70,17 @@ use crate::store::{
 };
 use crate::tx::Transaction;
 
-/// How many items one call requeues, discards or resets; the library calls until all are.
+/// Maximum number of items that one call requeues, discards or resets. The library repeats the call until all are.
 const PAGE: u32 = 1000;
 
-/// What a person decides about failed items.
+/// What an operator does with failed items.
 #[derive(Debug, Clone, Copy)]
 enum Decision {
     Requeue,
     Discard,
 }
 
-/// One queue. Cheap to clone.
+/// The handle of a queue. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Inbox {
     turno: Turno,
@@ -91,7 +89,7 @@ pub struct Inbox {
     reason: Option<String>,
 }
 
-/// The name under which those who wait for a queue are woken.
+/// Returns the name by which waiters for a queue are woken.
 pub(crate) fn wake_name(queue: &str) -> String {
     format!("inbox:{queue}")
 }
@@ -106,7 +104,7 @@ impl Inbox {
         }
     }
 
-    /// The queue's name.
+    /// Returns the queue's name.
     pub fn queue(&self) -> &str {
         &self.queue
     }
@@ -123,7 +121,7 @@ impl Inbox {
         self
     }
 
-    /// Reason for a requeue, a discard or a reset. It goes into the [history](Turno::history).
+    /// Sets the reason for a requeue, a discard or a reset. It goes into the [history](Turno::history).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
@@ -302,7 +300,7 @@ impl Inbox {
     /// Completes items.
     ///
     /// # Errors
-    /// Returns an error if the store is unavailable. A claim that is no longer right is in [`Settled::stale`].
+    /// Returns an error if the store is unavailable. A claim that is not valid any more is in [`Settled::stale`].
     pub async fn complete(&self, claims: &[ClaimId]) -> Result<Settled> {
         self.complete_with(claims, CallOptions::default()).await
     }
@@ -406,9 +404,9 @@ impl Inbox {
         self.turno.store().inbox_extend(&ask).await
     }
 
-    /// Revives failed items, those with the ids or all of them. Answers how many.
+    /// Requeues failed items, those with the ids or all of them. Returns how many.
     ///
-    /// The history has an entry for each thousand, with [who](Inbox::user) and [why](Inbox::reason).
+    /// The history has an entry for each thousand, with the [user](Inbox::user) and the [reason](Inbox::reason).
     ///
     /// # Errors
     /// Returns an error if the user or the reason is invalid, or the store is unavailable.
@@ -419,8 +417,8 @@ impl Inbox {
     /// Discards failed items, those with the ids or all of them. Returns how many.
     ///
     /// The items and their errors are deleted. Their keys stay known for as long as those of completed items, so that a
-    /// repeated push is still a duplicate. The history has an entry for each thousand, with [who](Inbox::user) and
-    /// [why](Inbox::reason).
+    /// repeated push is still a duplicate. The history has an entry for each thousand, with the [user](Inbox::user) and the
+    /// [reason](Inbox::reason).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
@@ -441,7 +439,7 @@ impl Inbox {
         let user = self.own_user();
         check::operator(user.as_deref(), self.reason.as_deref())?;
         let mut all = 0;
-        // Page by page: each is one short transaction.
+        // In several calls, each of which is one short transaction.
         let pages: Vec<Option<Vec<ItemId>>> = match ids {
             Some(ids) => ids
                 .chunks(PAGE as usize)
@@ -464,7 +462,7 @@ impl Inbox {
                     Decision::Discard => store.inbox_discard(&ask).await?,
                 };
                 all += many;
-                // A discard gives workers nothing to do.
+                // After a discard there is nothing to claim.
                 if matches!(decision, Decision::Requeue) {
                     self.wake();
                 }
@@ -476,10 +474,10 @@ impl Inbox {
         Ok(all)
     }
 
-    /// Takes items away from workers that claimed them at least `older_than` ago. Answers how many.
+    /// Resets items that were claimed at least `older_than` ago: they are claimable again. Returns how many.
     ///
-    /// The old claims are stale from then on. For a worker that hangs; one that has died needs no help. The history has an
-    /// entry for each thousand, with [who](Inbox::user) and [why](Inbox::reason).
+    /// The old claims become stale. For workers that hang; the claims of crashed ones expire anyway. The history has an
+    /// entry for each thousand, with the [user](Inbox::user) and the [reason](Inbox::reason).
     ///
     /// # Errors
     /// Returns an error if the user or the reason is invalid, or the store is unavailable.
@@ -506,7 +504,7 @@ impl Inbox {
         }
     }
 
-    /// How many items are in which state.
+    /// Returns the number of items in each state.
     ///
     /// # Errors
     /// Returns an error if nothing was ever pushed to the queue ([`Error::is_no_queue`]), its name is invalid, or the store
@@ -534,7 +532,7 @@ impl Inbox {
         })
     }
 
-    /// One page of the items in one state, in order of their ids; completed ones newest first.
+    /// Returns one page of the items in one state, in order of their ids; completed ones newest first.
     ///
     /// # Errors
     /// As [`Inbox::stats`].
@@ -553,7 +551,7 @@ impl Inbox {
         };
         let items = self.turno.store().inbox_list(&ask).await?;
         if items.is_empty() {
-            // Only then is it a question whether there is such a queue.
+            // An empty page may mean that the queue does not exist.
             self.stats().await?;
         }
         Ok(items)

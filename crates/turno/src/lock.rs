@@ -1,17 +1,15 @@
 //! Locks: leases with fencing tokens.
 //!
-//! [`Turno::lock`] begins a [`Lock`]; [`Lock::acquire`] tries to take it and answers with an
-//! [`Acquire`]; [`Lock::run`] holds it around a piece of work. Several at once are a [`LockSet`].
+//! [`Turno::lock`] returns a [`Lock`]; [`Lock::acquire`] acquires it and returns an [`Acquire`]; [`Lock::run`] holds it while work
+//! runs. A [`LockSet`] is several locks that are acquired together.
 //!
-//! Which way to take one:
-//!
-//! | you want | you call |
+//! | to | call |
 //! |---|---|
-//! | to do something under the lock | [`Lock::run`] |
-//! | to hold it across calls | [`Lock::acquire`], then [`Lease::release`] |
-//! | to be sure that a write is not stale | [`Lease::guard`], last in your transaction |
-//! | to wait for your turn | [`Lock::wait`], [`Lock::fifo`] |
-//! | several at once, or several holders | [`Turno::locks`], [`Lock::shared`], [`Lock::permits`] |
+//! | run work under the lock | [`Lock::run`] |
+//! | hold it across calls | [`Lock::acquire`], then [`Lease::release`] |
+//! | reject stale writes | [`Lease::guard`], last in your transaction |
+//! | wait for a busy lock | [`Lock::wait`], [`Lock::fifo`] |
+//! | acquire several locks, or allow several holders | [`Turno::locks`], [`Lock::shared`], [`Lock::permits`] |
 
 mod lease;
 mod renewal;

@@ -1,8 +1,8 @@
 //! The outbox: events that are published if and only if the transaction that emitted them commits.
 //!
-//! [`Outbox::emit_in`] writes an event in your own transaction. A [`Relay`] publishes what was committed to a
-//! [sink](crate::sink), at least once; the id, stable for ever, is what receivers de-duplicate by:
-//! [`Turno::mark_processed`] does that in the receiver's own transaction.
+//! [`Outbox::emit_in`] stores an event in the caller's transaction. A [`Relay`] publishes committed events to a [sink](crate::sink),
+//! at least once. The id of an event never changes, so receivers can de-duplicate by it; [`Turno::mark_processed`] does that in the
+//! receiver's transaction.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,10 +43,10 @@ use crate::sink::Sink;
 use crate::store::{ItemId, NewEvent, OutboxDiscard, OutboxEmit, OutboxList, OutboxRequeue};
 use crate::tx::Transaction;
 
-/// How many dead events are requeued at a time.
+/// Maximum number of dead events that one call requeues.
 const PAGE: u32 = 1000;
 
-/// The outbox of a store.
+/// The handle of the outbox of a store.
 #[derive(Debug, Clone)]
 pub struct Outbox {
     turno: Turno,
@@ -229,8 +229,8 @@ impl Outbox {
         self.turno.store().outbox_stats().await
     }
 
-    /// One page of the events in one state, in the order of their emission; dispatched ones newest first, and in whole
-    /// batches. The last one's `seq` is where the next page begins.
+    /// Returns one page of the events in one state, in the order of their emission; dispatched ones newest first, and in whole
+    /// batches. The next page begins after the `seq` of the last event.
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
@@ -248,7 +248,7 @@ impl Outbox {
         self.turno.store().outbox_list(&ask).await
     }
 
-    /// One event by its id, wherever it is; `None` if the outbox does not know it, or not any more.
+    /// Returns an event by its id, in any state; `None` if it does not exist, or not any more.
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
@@ -256,9 +256,9 @@ impl Outbox {
         self.turno.store().outbox_find(id).await
     }
 
-    /// Revives dead and blocked events, those named or all, with all their attempts before them. What was parked behind
-    /// one comes with it, in order. Answers how many. The history has an entry for each thousand or so, with
-    /// [who](Outbox::user) and [why](Outbox::reason).
+    /// Requeues dead and blocked events, the given ones or all, with all their attempts. Events that are parked behind one are
+    /// requeued with it, in order. Returns the number of events. The history gets an entry for about each thousand, with the
+    /// [user](Outbox::user) and the [reason](Outbox::reason).
     ///
     /// # Errors
     /// Returns an error if the user or the reason is invalid, or the store is unavailable.
@@ -291,8 +291,8 @@ impl Outbox {
         }
     }
 
-    /// Gives dead and blocked events up for good. What was blocked behind one goes on; what was parked waits to be
-    /// requeued. Answers how many. Who did it is kept with the events, and in the history, with [why](Outbox::reason).
+    /// Discards dead and blocked events. Events that were blocked behind one continue; parked ones wait to be requeued. Returns the
+    /// number of events. The user is stored with the events, and in the history together with the [reason](Outbox::reason).
     ///
     /// # Errors
     /// Returns an error if the user or the reason is invalid, or the store is unavailable.

@@ -1,4 +1,4 @@
-//! Having nothing to do: for how long, and who has to be told.
+//! Pauses of workers, relays and waiting claims that find no item.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,32 +8,32 @@ use tokio::time::Instant;
 use crate::store::{InboxIdle, InboxIdleness, Store};
 use crate::waiting;
 
-/// The shortest pause: something is due any moment.
+/// Shortest pause, if an item is due soon.
 const LEAST_PAUSE: Duration = Duration::from_millis(5);
-/// The longest sleep that is good for anything.
+/// Longest pause.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
-/// The mark in the store outlives the sleep by this.
+/// The mark of an idle worker in the store is valid for this much longer than its pause.
 const MARGIN: Duration = Duration::from_secs(5);
-/// How often a busy worker wakes those that are idle, at the most.
+/// Minimum interval between two notifications by which a busy worker wakes idle ones.
 const ROUSE_EVERY: Duration = Duration::from_secs(10);
 
-/// What one worker knows about being idle.
+/// Idle state of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
-    /// Since when every push wakes, as the store said before the last claim.
+    /// Mark since which every push notifies, as the store returned it before the last claim.
     sure: Option<String>,
-    /// Since when there has been nothing to do.
+    /// Begin of the first claim without an item.
     since: Option<Instant>,
     roused: Option<Instant>,
 }
 
 impl Idle {
-    /// Something was found.
+    /// Ends the idle state: an item was found.
     pub(crate) fn end(&mut self) {
         self.since = None;
     }
 
-    /// More was found than could be taken: others are woken too, now and then.
+    /// Wakes idle workers, at most once per [`ROUSE_EVERY`], because there are more items than this worker can claim.
     pub(crate) async fn rouse(&mut self, store: &Arc<dyn Store>, queue: &str) {
         if self.roused.is_some_and(|at| at.elapsed() < ROUSE_EVERY) {
             return;
@@ -44,8 +44,8 @@ impl Idle {
         }
     }
 
-    /// Says that there was nothing to do in a queue in a claim that began at `looked`, and answers how long to sleep; `None`
-    /// to look once more at once. `most` is the longest sleep that is wanted.
+    /// Records in the store that a claim that began at `looked` found no item. Returns the pause before the next claim, at most
+    /// `most`; `None` for a claim at once.
     pub(crate) async fn pause(
         &mut self,
         store: &Arc<dyn Store>,
@@ -66,14 +66,14 @@ impl Idle {
             looked: looked.elapsed(),
         };
         let InboxIdleness { due, sure } = store.inbox_idle(&ask).await.unwrap_or_else(|error| {
-            tracing::debug!(%error, "the store does not say when more is due");
+            tracing::debug!(%error, "the time of the next due item is unknown");
             InboxIdleness::default()
         });
         let is_new = sure.is_some() && sure != self.sure;
         let is_sure = hears && sure.is_some();
         self.sure = sure;
         if is_new {
-            // What was pushed before every push woke is found now, or never came.
+            // Pushes before the mark did not notify this worker, so one more claim must look for their items.
             return None;
         }
         let pause = if is_sure {

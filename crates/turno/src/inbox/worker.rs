@@ -1,4 +1,4 @@
-//! The worker: a handler, and everything around it.
+//! The worker: claims items, runs a handler for each, and settles them.
 
 mod fetcher;
 mod in_flight;
@@ -29,17 +29,16 @@ use crate::store::{Again, ClaimedItem, Failure};
 
 /// Default of [`Worker::concurrency`].
 const CONCURRENCY: usize = 16;
-/// How long handlers may still run after the shutdown began.
+/// Default of [`Worker::grace`].
 const GRACE: Duration = Duration::from_secs(30);
-/// How long the last results may take to reach the store.
-const LAST_SETTLE: Duration = Duration::from_secs(10);
+/// Timeout for storing the last results.
+const LAST_SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a handler for every item of a queue. Nothing happens before [`Worker::run`].
 ///
-/// Items are fetched ahead, many at a time; what is done is settled many at a time, together with the next
-/// fetch. Everything held is kept alive in the background. If a claim is lost all the same (the store was out
-/// of reach for too long, a person reset it), the handler's future is dropped. A handler that returns `Err`
-/// or panics has failed: its item is tried again later, and the error is recorded with its causes.
+/// Items are claimed ahead and settled in batches, and claims are extended in the background. If a claim is lost (the store was
+/// unavailable for too long, or an operator reset it), the handler's future is dropped. If a handler returns `Err` or panics, the
+/// attempt has failed: the error is stored with its causes, and the item is retried later.
 #[derive(Debug)]
 #[must_use = "nothing happens before run"]
 pub struct Worker<T, H> {
@@ -54,17 +53,17 @@ pub struct Worker<T, H> {
     payload: PhantomData<fn() -> T>,
 }
 
-/// What a worker did until it ended.
+/// Report of a worker that has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerReport {
-    /// Items completed, except those that their handlers completed in transactions of their own.
+    /// Number of completed items, without those that handlers completed in their own transactions.
     pub completed: u64,
-    /// Attempts that failed.
+    /// Number of failed attempts.
     pub failed: u64,
-    /// Items given back because they were not begun.
+    /// Number of items given back because they were not started.
     pub given_back: u64,
-    /// Claims that were lost.
+    /// Number of lost claims.
     pub lost: u64,
 }
 
@@ -165,11 +164,11 @@ where
             let outcome = async {
                 shutdown.await;
                 stop.cancel();
-                // Before the call that is under way has ended.
-                fetcher.give_back(in_flight.fold()).await;
+                // At once, without waiting for the fetcher's call in progress.
+                fetcher.give_back(in_flight.close()).await;
             };
             let (pending, ()) = tokio::join!(fetcher.run(&stop), outcome);
-            fetcher.give_back(in_flight.fold()).await;
+            fetcher.give_back(in_flight.close()).await;
             let ended = async { while handlers.join_next().await.is_some() {} };
             if tokio::time::timeout(self.grace, ended).await.is_err() {
                 cut_short(&in_flight);
@@ -178,9 +177,9 @@ where
         };
         let pending = tokio::select! {
             pending = work => pending,
-            never = fetcher.beat() => match never {},
+            never = fetcher.heartbeat() => match never {},
         };
-        match tokio::time::timeout(LAST_SETTLE, fetcher.settle(pending)).await {
+        match tokio::time::timeout(LAST_SETTLE_TIMEOUT, fetcher.settle(pending)).await {
             Ok(settled) => settled?,
             Err(_) => return Err(unsettled()),
         }
@@ -210,11 +209,11 @@ where
 fn unsettled() -> Error {
     Error::new(
         crate::error::Kind::Unavailable,
-        "the last results did not reach the store: their items are done again when their claims end",
+        "the last results were not stored: their items are processed again when their claims expire",
     )
 }
 
-/// The handlers' time is up.
+/// Cancels the handlers that still run, and records their attempts as failed.
 fn cut_short(in_flight: &InFlight) {
     let claims = in_flight.held();
     in_flight.lost(&claims);
@@ -228,7 +227,7 @@ fn cut_short(in_flight: &InFlight) {
     }
 }
 
-/// Begins one item after the other.
+/// Runs the handler for one item after the other.
 async fn serve<T, H, F, E>(in_flight: Arc<InFlight>, handler: Arc<H>)
 where
     H: Fn(Job<T>) -> F,
@@ -259,7 +258,7 @@ where
     }
 }
 
-/// One attempt; its panic is its failure.
+/// Runs one attempt. A panic is a failure.
 async fn attempt<T, H, F, E>(
     handler: &H,
     mut item: ClaimedItem,
@@ -282,7 +281,7 @@ where
     let work = async { handler(job).await };
     let mut work = pin!(work);
     std::future::poll_fn(|context| {
-        // Whatever the handler left half-done is its own: nothing of ours is touched inside.
+        // Unwind safe: the handler has no access to state of the worker.
         match std::panic::catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(result)) => {

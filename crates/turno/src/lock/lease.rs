@@ -1,4 +1,4 @@
-//! A lease in hand.
+//! The handle of a lease.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::tx::Transaction;
 
 /// The right to a lock, until it expires, is released or is broken.
 ///
-/// Dropped without [`Lease::release`], it is released in the background; [`Lease::detach`] keeps it.
+/// On drop without [`Lease::release`], the lease is released in the background; [`Lease::detach`] keeps it.
 #[derive(Debug)]
 #[must_use = "dropping a lease gives it back"]
 pub struct Lease {
@@ -26,27 +26,27 @@ pub struct Lease {
     grant: Grant,
     ttl: Duration,
     state: Arc<LeaseState>,
-    /// This handle's own hold, by the request that took it; `None` once it is given back or let go.
+    /// The hold of this handle, by the request id of its acquire; `None` once it is released or detached.
     hold: Option<Uuid>,
 }
 
-/// What the renewing task and the holder both look at.
+/// State that the renewal task and the holder share.
 #[derive(Debug)]
 pub(super) struct LeaseState {
     until: Mutex<Until>,
-    /// How long before its expiry the lease is taken for gone.
+    /// How long before its expiry the lease counts as ended.
     pub(super) margin: Duration,
-    /// Cancelled when the work should stop: the lease is lost, or about to be.
+    /// Cancelled when the work should stop, because the lease is lost or about to expire.
     pub(super) ending: CancellationToken,
-    /// Cancelled when the store has said that the lease is lost.
+    /// Cancelled when the store has reported that the lease is lost.
     pub(super) lost: CancellationToken,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Until {
-    /// On this process's own steady clock, counted from before the question was sent.
+    /// On this process's monotonic clock, counted from before the request was sent.
     here: Instant,
-    /// On the store's clock, for showing.
+    /// On the store's clock, for display.
     there: Timestamp,
 }
 
@@ -128,20 +128,19 @@ impl Lease {
             .saturating_duration_since(Instant::now())
     }
 
-    /// Resolves when the work should stop: the lease is lost, or could not be renewed and is about to
-    /// expire. It needs a lease that is being kept ([`Lease::auto_renew`], or inside
-    /// [`Lock::run`](super::Lock::run)).
+    /// Resolves when the work should stop, because the lease is lost, or could not be renewed and is about to expire. Requires
+    /// automatic renewal ([`Lease::auto_renew`], or [`Lock::run`](super::Lock::run)).
     pub async fn ending(&self) {
         self.state.ending.cancelled().await;
     }
 
-    /// The same as a token that can be handed on.
+    /// Returns [`Lease::ending`] as a cancellation token.
     pub fn ending_token(&self) -> CancellationToken {
         self.state.ending.clone()
     }
 
-    /// Resolves when the lease must be taken for gone: the store has said so, or its time is up less
-    /// a margin. Work that still runs then may meet the next holder.
+    /// Resolves when the lease counts as ended: the store has reported it, or the expiry is nearer than a margin. Work that still
+    /// runs then may run at the same time as that of the next holder.
     pub async fn gone(&self) {
         renewal::gone(&self.state).await;
     }
@@ -231,7 +230,7 @@ async fn release(turno: &Turno, id: LeaseId, hold: Uuid) -> Result<ReleaseOutcom
     release_by_token(turno, &ask).await
 }
 
-/// Ends one hold, and wakes the waiters of this process.
+/// Releases one hold, and wakes the waiters of this process.
 pub(super) async fn release_by_token(turno: &Turno, ask: &LockRelease) -> Result<ReleaseOutcome> {
     let outcome = turno.store().lock_release(ask).await?;
     turno.store().wakers().wake(&ask.resource);

@@ -1,8 +1,8 @@
-//! Keeping a lease: renewed well before its end, and given up in time when it cannot be.
+//! Automatic renewal of a lease.
 //!
-//! A lease of time to live T is renewed every T/3. If renewals fail, the work is asked to stop at
-//! T − 2m and has stopped at T − m, where the margin m is a tenth of what was granted (which `max_hold`
-//! may make less than T) and 5 s at the most: before the lease could have expired, on this process's own steady clock, counted from before the question was sent.
+//! A lease with TTL T is renewed every T/3. If renewals fail, the work is asked to stop at T − 2m and is stopped at T − m. The
+//! margin m is a tenth of the granted time (which `max_hold` may make shorter than T), at most 5 s. Times are on this process's
+//! monotonic clock, counted from before the request was sent, so the work stops before the lease can expire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use super::lease::{LeaseState, renew};
 use super::{LeaseId, RenewOutcome};
 use crate::Turno;
 
-/// The longest margin before the expiry.
+/// Longest margin before the expiry.
 const MAX_MARGIN: Duration = Duration::from_secs(5);
-/// The pause after a failed renewal is a fraction of the time to live, within these.
+/// Shortest and longest pause after a failed renewal, which is a fraction of the TTL.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// How long before its expiry a lease is taken for gone.
+/// Returns how long before its expiry a lease counts as ended.
 pub(super) fn margin(granted: Duration) -> Duration {
     (granted / 10).min(MAX_MARGIN)
 }
 
-/// Renews a lease in the background, until it is dropped.
+/// Renews a lease in the background until it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the renewals"]
 pub struct AutoRenew {
@@ -66,7 +66,7 @@ async fn keep(turno: &Turno, id: &LeaseId, ttl: Duration, state: &LeaseState) {
     }
 }
 
-/// Resolves when the lease must be taken for gone.
+/// Resolves when the lease counts as ended.
 pub(super) async fn gone(state: &LeaseState) {
     loop {
         let expiry = state.expiry();

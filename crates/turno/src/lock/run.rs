@@ -1,4 +1,4 @@
-//! The runner: work under a lock that is renewed, and released whatever happens.
+//! Runs work under a lock that is renewed, and released in every case.
 
 use std::convert::Infallible;
 
@@ -28,7 +28,7 @@ pub enum RunError<E = Infallible> {
 }
 
 impl<E> RunError<E> {
-    /// Who has the lock, if that is why.
+    /// Returns the holder, if the lock is busy.
     pub fn busy(&self) -> Option<&Busy> {
         match self {
             RunError::Busy(busy) => Some(busy),
@@ -41,14 +41,14 @@ impl Lock {
     /// Runs work under the lock.
     ///
     /// The lease is renewed in the background. If it is lost, or cannot be renewed in time,
-    /// [`Lease::ending`] tells the work, and a moment later, still before the lease could have expired,
-    /// the work is dropped. The lock is released on success, error, panic and cancellation.
+    /// [`Lease::ending`] resolves; shortly after, still before the lease can expire, the work is dropped. The lock is released on
+    /// success, error, panic and cancellation.
     ///
-    /// A process that was stopped for longer than its lease cannot be stopped any more: what must not
-    /// be stale is written with [`Lease::guard`].
+    /// A process that was suspended for longer than its lease cannot stop in time: protect writes that must not be stale with
+    /// [`Lease::guard`].
     ///
     /// # Errors
-    /// [`RunError`] tells busy, lost, store and work apart.
+    /// Returns a [`RunError`] that distinguishes a busy lock, a lost lease, the store and the work.
     pub async fn run<T, E>(
         self,
         work: impl AsyncFnOnce(&Lease) -> Result<T, E>,
@@ -67,15 +67,15 @@ async fn run_under<T, E>(
 ) -> Result<T, RunError<E>> {
     let renewal = lease.auto_renew();
     let done = tokio::select! {
-        // The work first: what is finished is finished.
+        // Polls the work first: work that has finished counts, even if the lease is lost.
         biased;
         done = work(&lease) => Some(done),
         () = lease.gone() => None,
     };
     drop(renewal);
     let id = lease.id();
-    // A panic or a cancellation never comes here. Dropping the lease releases it then, in the background,
-    // and so does a lost one: its caller has been kept long enough by a store that may not answer.
+    // After a panic or a cancellation, dropping the lease releases it in the background. So is a lost lease, because the store may
+    // be unavailable, and the caller should not wait for it.
     let Some(done) = done else {
         return Err(RunError::Lost(id));
     };
@@ -92,7 +92,7 @@ async fn run_under<T, E>(
 }
 
 impl Turno {
-    /// Does some work under a lock with the default settings; [`Lock::run`] in one call.
+    /// Runs work under a lock with the default options, as [`Lock::run`] does.
     ///
     /// # Errors
     /// As [`Lock::run`].

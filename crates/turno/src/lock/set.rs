@@ -1,4 +1,4 @@
-//! Several resources at once, all or none.
+//! Locks on several resources, acquired all or none.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::store::{Busy, LockAcquire, LockAcquireAll, LockAllOutcome};
 use crate::uncancelled;
 
-/// Locks on several resources, to be taken together. They are taken in sorted order, so that two who
-/// want the same ones cannot wait for each other.
+/// Locks on several resources, which are acquired together. They are acquired in sorted order, so that two callers cannot
+/// deadlock.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
@@ -44,23 +44,23 @@ impl LockSet {
         }
     }
 
-    /// What each of them is asked for with: time to live, owner, user, waiting, retrying and so on.
+    /// Sets options of the locks: TTL, owner, user, wait, retry and others.
     pub fn each(mut self, with: impl FnOnce(Lock) -> Lock) -> Self {
         self.each = with(self.each);
         self
     }
 
-    /// How long the leases live unless they are renewed.
+    /// Sets the TTL of the leases; as [`Lock::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.each(|lock| lock.ttl(ttl))
     }
 
-    /// Waits this long until all are free.
+    /// Waits up to this long until all of them are free; as [`Lock::wait`].
     pub fn wait(self, wait: Duration) -> Self {
         self.each(|lock| lock.wait(wait))
     }
 
-    /// The identity of this acquire; as [`Lock::request`].
+    /// Sets the request id of the acquire; as [`Lock::request`].
     pub fn request(self, request: Uuid) -> Self {
         self.each(|lock| lock.request(request))
     }
@@ -110,10 +110,10 @@ impl LockSet {
         Ok(outcome.map_or_else(AcquireAll::Busy, AcquireAll::Acquired))
     }
 
-    /// Does some work under all of them; as [`Lock::run`].
+    /// Runs work under all of them; as [`Lock::run`].
     ///
     /// # Errors
-    /// As there.
+    /// Returns a [`RunError`], as [`Lock::run`] does.
     pub async fn run<T, E>(
         self,
         work: impl AsyncFnOnce(&LeaseSet) -> Result<T, E>,
@@ -170,18 +170,18 @@ impl wait::Attempt for Multi {
     }
 }
 
-/// Answer of [`LockSet::acquire`].
+/// Outcome of [`LockSet::acquire`].
 #[derive(Debug)]
 #[must_use = "the locks may be busy"]
 pub enum AcquireAll {
-    /// All are yours.
+    /// All were acquired.
     Acquired(LeaseSet),
     /// Another holder has one of them; none was acquired.
     Busy(Busy),
 }
 
 impl AcquireAll {
-    /// The leases, if all are yours.
+    /// Returns the leases, if all were acquired.
     pub fn acquired(self) -> Option<LeaseSet> {
         match self {
             AcquireAll::Acquired(leases) => Some(leases),
@@ -195,7 +195,7 @@ impl AcquireAll {
     }
 }
 
-/// Leases that were taken together.
+/// Leases that were acquired together.
 #[derive(Debug)]
 #[must_use = "dropping leases gives them back"]
 pub struct LeaseSet {
@@ -203,12 +203,12 @@ pub struct LeaseSet {
 }
 
 impl LeaseSet {
-    /// Each of them, in order of their names.
+    /// Returns the leases, in order of their resources.
     pub fn leases(&self) -> &[Lease] {
         &self.leases
     }
 
-    /// Resolves when any of them must be taken for gone, with its name.
+    /// Resolves with the id of the first lease that counts as ended; see [`Lease::gone`].
     pub async fn gone(&self) -> LeaseId {
         let mut ends: Vec<_> = self
             .leases
@@ -224,12 +224,12 @@ impl LeaseSet {
         .await
     }
 
-    /// Keeps them held when this is dropped: from now on they are known by their names.
+    /// Keeps the leases without this handle, and returns their ids; as [`Lease::detach`].
     pub fn detach(self) -> Vec<LeaseId> {
         self.leases.into_iter().map(Lease::detach).collect()
     }
 
-    /// Gives all of them back, the last taken first. `Lost` if any was.
+    /// Releases all of them, in reverse order. Returns [`ReleaseOutcome::Lost`] if one of them was lost.
     ///
     /// # Errors
     /// Returns an error if the store is unavailable. The other leases are released in the background.

@@ -1,4 +1,4 @@
-//! The relay: publishes what was committed.
+//! The relay: publishes the events of committed transactions.
 
 mod batch;
 mod breaker;
@@ -44,16 +44,16 @@ const OUTAGE_BACKOFF: Backoff = Backoff {
 /// Default of [`Relay::lock_id`].
 const LOCK_ID: i64 = 42;
 
-/// Who publishes, and in what order.
+/// How many relays publish, and in what order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Mode {
-    /// One relay at a time, in the order of emission; the others wait to take over.
+    /// One relay at a time, in the order of emission. The others wait to take over.
     Single,
-    /// Any number of relays at once, about in the order of emission; nothing is promised.
+    /// Any number of relays, roughly in the order of emission, without a guarantee.
     Parallel,
-    /// Any number of relays at once; the events of one key are published one after the other, in order.
+    /// Any number of relays. The events of one ordering key are published one after the other, in order.
     #[default]
     Ordered,
 }
@@ -66,7 +66,7 @@ impl Mode {
         }
     }
 
-    /// The word that faces use.
+    /// Returns the mode as text: `single`, `parallel` or `ordered`.
     pub fn as_str(self) -> &'static str {
         match self {
             Mode::Single => "single",
@@ -95,11 +95,10 @@ impl FromStr for Mode {
 
 /// Publishes events to a sink. Nothing happens before [`Relay::run`].
 ///
-/// Events are published at least once: a relay that vanishes after it has published and before it has said so leaves
-/// its batch to others, who publish it again, labelled as possible duplicates. If the sink is out, nothing is lost and
-/// no attempt is spent: the relay tries again with one event after growing pauses, or when the sink asks for it
-/// (`Retry-After`). Events of a type whose destination alone is out, such as a full queue, are put off in the same way, and
-/// the others are published meanwhile.
+/// Events are published at least once: if a relay crashes after it has published a batch and before it has stored that, another
+/// relay publishes the batch again, marked as possible duplicates. An outage of the sink loses no event and counts no attempt: the
+/// relay retries with one event after growing pauses, or when the sink asks for it (`Retry-After`). If only the destination of one
+/// type is unavailable, such as a full queue, events of that type are deferred in the same way, and the others are published.
 #[derive(Debug)]
 #[must_use = "nothing happens before run"]
 pub struct Relay {
@@ -119,21 +118,21 @@ pub struct Relay {
     on_dead_of: BTreeMap<String, OnDead>,
 }
 
-/// What a relay did until it ended.
+/// Report of a relay that has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RelayReport {
-    /// Events published and recorded as such.
+    /// Number of events that were published and stored as such.
     pub sent: u64,
-    /// Attempts that the sink refused.
+    /// Number of attempts that the sink refused.
     pub refused: u64,
-    /// Of these, events that are dead now.
+    /// Number of events that became dead by a refusal.
     pub dead: u64,
-    /// Events given back because the sink was out, or the relay was stopped.
+    /// Number of events given back, because of an outage of the sink or the shutdown.
     pub returned: u64,
-    /// Events that another relay had taken over by then.
+    /// Number of events that another relay had taken over.
     pub stale: u64,
-    /// How often the sink was out.
+    /// Number of outages of the sink.
     pub outages: u64,
 }
 
@@ -169,7 +168,7 @@ impl Relay {
         self
     }
 
-    /// How often an event may be refused before it is dead. Default: 20, which takes about eight hours with the default
+    /// Sets the number of refusals after which an event is dead. Default: 20, which takes about eight hours with the default
     /// [backoff](Relay::backoff).
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
@@ -183,8 +182,8 @@ impl Relay {
         self
     }
 
-    /// The pause after the first outage of the sink, which doubles with each further one until the sink answers, and the
-    /// longest. Default: 100 milliseconds and 20 seconds. Both are jittered. No attempt is spent on outages.
+    /// Sets the pause after the first outage of the sink, which doubles with each further one until the sink responds, and the
+    /// longest pause. Default: 100 milliseconds and 20 seconds. Both are jittered. Outages count no attempts.
     pub fn outage_backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.outage_backoff = Backoff { first, longest };
         self
@@ -210,7 +209,7 @@ impl Relay {
         self
     }
 
-    /// The same for the events of one type.
+    /// Sets [`Relay::on_dead`] for the events of one type.
     pub fn on_dead_of_type(mut self, kind: impl Into<String>, choice: OnDead) -> Self {
         self.on_dead_of.insert(kind.into(), choice);
         self
@@ -284,12 +283,12 @@ impl Relay {
         Ok(counts.report())
     }
 
-    /// Publishes whenever it is the only relay, which it wants to be only while there is something to publish: the session
-    /// that makes it so is asked all the time whether it is alive.
-    async fn alone<'a>(&self, new_flow: impl Fn() -> Pipeline<'a>, stop: &CancellationToken) {
+    /// Publishes while it is the leader. It gives up the leadership when there is nothing to publish, because the session that
+    /// holds it must be checked all the time.
+    async fn alone<'a>(&self, new_pipeline: impl Fn() -> Pipeline<'a>, stop: &CancellationToken) {
         while let Some(alone) = leader::alone(self, stop).await {
-            tracing::info!(relay = self.name, "the only relay now");
-            let pipeline = new_flow();
+            tracing::info!(relay = self.name, "this relay is the leader now");
+            let pipeline = new_pipeline();
             let work = async {
                 self.recover(stop).await;
                 pipeline.run(stop).await
@@ -297,19 +296,19 @@ impl Relay {
             let rest = tokio::select! {
                 rest = work => rest,
                 () = alone.ended() => {
-                    tracing::warn!(relay = self.name, "not the only relay any more; stopping until it is");
+                    tracing::warn!(relay = self.name, "this relay is not the leader any more; waiting");
                     None
                 }
             };
             alone.give_up().await;
             if let Some(rest) = rest {
-                tracing::debug!(relay = self.name, "nothing to publish; resting");
+                tracing::debug!(relay = self.name, "nothing to publish; waiting");
                 rest.over(self, stop).await;
             }
         }
     }
 
-    /// Takes over what the relay before had in flight, without waiting for the end of its claims.
+    /// Takes over the events that the previous leader had in flight, without waiting for the end of its claims.
     async fn recover(&self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             match self.outbox.turno().store().outbox_recover().await {
@@ -319,7 +318,7 @@ impl Relay {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the outbox does not answer; trying again");
+                    tracing::warn!(%error, "the outbox is unavailable; retrying");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -330,7 +329,7 @@ impl Relay {
         self.on_dead_of.get(kind).copied().unwrap_or(self.on_dead)
     }
 
-    /// Exponential, and jittered, so that what was refused together does not come back together.
+    /// Returns the pause after this number of refusals. Jittered, so that events of one batch are not all retried at once.
     pub(super) fn pause_after(&self, attempts: u32) -> Duration {
         let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
         let (first, longest) = self.backoff;

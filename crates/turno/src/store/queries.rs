@@ -7,10 +7,10 @@
 //! A rule is a named condition that several queries use: `{lock_is_held}` in a query stands for the condition
 //! `lock_is_held`, so that it is written once.
 
-/// Name and text.
+/// Name and text of a query.
 pub(crate) type Query = (&'static str, &'static str);
 
-/// How a line begins that names the query below it.
+/// Begin of a line that names the query below it.
 const NAME_LINE: &[u8] = b"-- name: ";
 
 /// Returns the number of queries of a file.

@@ -1,8 +1,8 @@
 //! SQLite: the embedded store, for many processes on one machine.
 //!
-//! Every process has one writer thread, which commits what arrives together with one sync
-//! (`writer.rs`); the file's own lock makes the processes take turns. Who may do what is decided in
-//! `sqlite/queries/*.sql` and `sqlite/lock.rs`, inside that one write transaction.
+//! Each process has one writer thread, which commits concurrent changes with one sync (`writer.rs`). The lock of the file makes
+//! the processes write one after the other. The rules are in `sqlite/queries/*.sql` and `sqlite/lock.rs`, and run inside that
+//! write transaction.
 
 #[macro_use]
 pub(crate) mod queries;
@@ -50,9 +50,9 @@ pub(crate) const LOCK_GUARD: &str = query!(lock_guard);
 pub struct SqliteStore {
     place: Location,
     writer: Writer,
-    /// The most bytes that the payloads of one claim have.
+    /// Maximum size of the payloads of one claim, in bytes.
     max_claim_bytes: usize,
-    /// Idle connections for reading; none for a database in memory, which has one connection.
+    /// Idle connections for reads; none for a database in memory, which has one connection.
     readers: Arc<Mutex<Vec<Connection>>>,
     wakers: Arc<Wakers>,
     stop: CancellationToken,
@@ -68,26 +68,26 @@ impl std::fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens a file, made if it is missing, or `:memory:`; changes that arrive together are committed together.
+    /// Opens a file, which is created if it does not exist, or `:memory:`. Concurrent changes share a commit.
     ///
     /// # Errors
-    /// If it cannot be opened, or is no SQLite database.
+    /// Returns an error if the file cannot be opened, or is not an SQLite database.
     pub async fn open(path: &str) -> Result<Self> {
         SqliteStore::open_with(path, &Settings::default()).await
     }
 
-    /// Whether there is a store in a file; looking does not create it.
+    /// Returns whether a file has a store. Does not create the file.
     ///
     /// # Errors
-    /// If `path` names no file.
+    /// Returns an error if `path` does not name a file.
     pub fn exists(path: &str) -> Result<bool> {
         Ok(Location::parse(path)?.exists())
     }
 
-    /// The error for a file in which there is no store, where none may be created; `None` if there is one.
+    /// Returns the error for a file without a store, if none may be created; `None` if there is one.
     ///
     /// # Errors
-    /// Returns an error if `path` names no file.
+    /// Returns an error if `path` does not name a file.
     pub fn missing(path: &str) -> Result<Option<Error>> {
         if SqliteStore::exists(path)? {
             return Ok(None);
@@ -97,10 +97,10 @@ impl SqliteStore {
         ))))
     }
 
-    /// Opens with these settings.
+    /// Opens a file or `:memory:` with these settings.
     ///
     /// # Errors
-    /// As [`SqliteStore::open`].
+    /// Returns an error if the file cannot be opened, or is not an SQLite database.
     pub async fn open_with(path: &str, settings: &Settings) -> Result<Self> {
         let place = Location::parse(path)?;
         let connection = {
@@ -123,13 +123,13 @@ impl SqliteStore {
                 store.stop.clone(),
             ));
         } else {
-            // One process, one connection: every wake-up is its own.
+            // Only this process uses the database, so all its changes wake waiters.
             store.wakers.set_live(true);
         }
         Ok(store)
     }
 
-    /// The database's file; `None` if it is in memory.
+    /// Returns the database's file; `None` if it is in memory.
     pub fn file(&self) -> Option<&PathBuf> {
         match &self.place {
             Location::File(file) => Some(file),
@@ -137,7 +137,7 @@ impl SqliteStore {
         }
     }
 
-    /// Reads beside the writer, which goes on meanwhile.
+    /// Reads concurrently with the writer.
     async fn read<T: Send + 'static>(
         &self,
         read: impl Fn(&Connection) -> Result<T> + Send + 'static,

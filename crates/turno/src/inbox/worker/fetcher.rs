@@ -1,4 +1,4 @@
-//! Between the store and a worker's in_flight: settles what is done, fetches what is next, keeps alive what is held.
+//! Claims items for a worker's handlers, settles ended ones, and extends the claims in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,10 +22,10 @@ use crate::store::{
 /// Pauses after calls that failed.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
-/// How long a store that waits by itself is asked to, at the most.
+/// Maximum wait of one call of a store that waits itself.
 const LONG_POLL: Duration = Duration::from_secs(60);
 
-/// What a worker did.
+/// Counts of what a worker did.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) completed: AtomicU64,
@@ -40,45 +40,45 @@ impl Counts {
     }
 }
 
-/// How a worker fetches.
+/// The fetch and settle loop of a worker.
 #[derive(Debug)]
 pub(super) struct Fetcher {
     pub(super) inbox: Inbox,
     pub(super) name: String,
     pub(super) in_flight: Arc<InFlight>,
     pub(super) counts: Arc<Counts>,
-    /// The most that is held at once.
+    /// Maximum number of items in flight.
     pub(super) capacity: usize,
     pub(super) lease: Duration,
     pub(super) poll: Duration,
 }
 
-/// What is on its way to the store. Kept until it is answered, and asked again with the same request.
+/// Calls without a response. They are repeated with the same request ids until they succeed.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     complete: Option<InboxComplete>,
     fail: Option<InboxFail>,
-    /// The request, and when it was first made: what it claims is good from then on.
+    /// The request id, and when it was first sent: the lease of its items is counted from then.
     claim: Option<(Uuid, Instant)>,
 }
 
-/// What came of a turn.
-enum Turned {
+/// Result of one claim.
+enum FetchResult {
     /// There may be more.
     More,
-    /// There was not as much as there is room for.
+    /// There were fewer items than there is room for.
     Short {
-        /// When it was looked for.
+        /// When the claim began.
         looked: Instant,
-        /// Whether there was anything.
+        /// Whether there was an item.
         found: bool,
     },
-    /// There is no room.
+    /// There is not enough room for a claim.
     NoRoom,
 }
 
 impl Fetcher {
-    /// Fetches and settles until told to stop. What is not settled then is left in the in_flight, or pending.
+    /// Claims and settles until `stop` is cancelled. Returns the calls without a response.
     pub(super) async fn run(&self, stop: &CancellationToken) -> Pending {
         let watch = self.store().wakers().watch(&wake_name(self.inbox.queue()));
         let mut idle = Idle::default();
@@ -86,10 +86,10 @@ impl Fetcher {
         let mut pending = Pending::default();
         while !stop.is_cancelled() {
             let woken = watch.next();
-            let turned = match self.turn(&mut pending).await {
-                Ok(turned) => turned,
+            let fetched = match self.fetch(&mut pending).await {
+                Ok(fetched) => fetched,
                 Err(error) => {
-                    tracing::warn!(%error, queue = self.inbox.queue(), "the inbox does not answer; trying again");
+                    tracing::warn!(%error, queue = self.inbox.queue(), "the inbox is unavailable; retrying");
                     tokio::select! {
                         () = attempts.pause() => {}
                         () = stop.cancelled() => {}
@@ -98,16 +98,16 @@ impl Fetcher {
                 }
             };
             attempts.reset();
-            match turned {
-                Turned::More => {
+            match fetched {
+                FetchResult::More => {
                     idle.end();
                     idle.rouse(self.store(), self.inbox.queue()).await;
                 }
-                Turned::NoRoom => tokio::select! {
+                FetchResult::NoRoom => tokio::select! {
                     () = self.in_flight.settle.notified() => {}
                     () = stop.cancelled() => {}
                 },
-                Turned::Short { looked, found } => {
+                FetchResult::Short { looked, found } => {
                     if found {
                         idle.end();
                     }
@@ -135,15 +135,15 @@ impl Fetcher {
         self.inbox.turno().store()
     }
 
-    /// Settles what there is and fetches what there is room for.
-    async fn turn(&self, pending: &mut Pending) -> Result<Turned> {
+    /// Settles ended items, and claims as many as there is room for.
+    async fn fetch(&self, pending: &mut Pending) -> Result<FetchResult> {
         self.collect(pending);
         self.fail(pending).await?;
         let room = self.capacity.saturating_sub(self.in_flight.count());
-        // Not one by one: few large calls are cheaper than many small ones.
+        // Claims when half of the room is free, because few large calls are cheaper than many small ones.
         if room * 2 < self.capacity {
             self.complete(pending).await?;
-            return Ok(Turned::NoRoom);
+            return Ok(FetchResult::NoRoom);
         }
         let limit = room.min(check::MAX_ITEMS);
         let (request, began) = *pending
@@ -167,16 +167,16 @@ impl Fetcher {
         let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
         let max_bytes = self.inbox.turno().settings().max_claim_bytes;
         // A claim that has many bytes may have left items because of its limit in bytes.
-        let turned = if items.len() == limit || (!items.is_empty() && bytes >= max_bytes / 2) {
-            Turned::More
+        let fetched = if items.len() == limit || (!items.is_empty() && bytes >= max_bytes / 2) {
+            FetchResult::More
         } else {
-            Turned::Short {
+            FetchResult::Short {
                 looked,
                 found: !items.is_empty(),
             }
         };
-        self.in_flight.deal(items, began + self.lease);
-        Ok(turned)
+        self.in_flight.add(items, began + self.lease);
+        Ok(fetched)
     }
 
     fn ask(&self, limit: usize, request: Uuid) -> InboxClaim {
@@ -190,8 +190,8 @@ impl Fetcher {
         }
     }
 
-    /// Leaves the waiting to a store that can wait by itself, until there is something to settle; false if it cannot. What is
-    /// claimed for one that has given up goes back.
+    /// Lets the store wait for an item, until there is something to settle. Returns false if the store does not support that. If
+    /// the wait ends early, the store gives back what it still claims.
     async fn claim_waiting(&self, pending: &mut Pending, stop: &CancellationToken) -> bool {
         if pending.complete.is_some() || pending.fail.is_some() {
             return false;
@@ -200,7 +200,7 @@ impl Fetcher {
         let limit = room.min(check::MAX_ITEMS);
         let (request, began) = (Uuid::now_v7(), Instant::now());
         let ask = self.ask(limit, request);
-        // What comes is only good for its lease from now on, because it is not known when it was claimed.
+        // The lease is counted from now, because it is unknown when the items are claimed; so the wait is a part of it.
         let wait = LONG_POLL.min(self.lease / 3).min(self.poll);
         let waited = self.store().inbox_claim_waiting(&ask, wait);
         let waited = tokio::select! {
@@ -210,20 +210,20 @@ impl Fetcher {
         };
         match waited {
             Ok(Some(items)) => {
-                self.in_flight.deal(items, began + self.lease);
+                self.in_flight.add(items, began + self.lease);
                 true
             }
             Ok(None) => false,
             Err(error) => {
-                tracing::debug!(%error, "the store did not wait for an item; looking");
-                // It may have been claimed, and the answer lost.
+                tracing::debug!(%error, "the store did not wait for an item; polling");
+                // The response may be lost after a claim.
                 pending.claim = Some((request, began));
                 false
             }
         }
     }
 
-    /// Takes over what handlers have finished, unless the last of it is still to be settled.
+    /// Collects the results of handlers, unless earlier ones are not settled yet.
     fn collect(&self, pending: &mut Pending) {
         let (done, failed) = match (&pending.complete, &pending.fail) {
             (None, None) => self.in_flight.take_settled(check::MAX_ITEMS),
@@ -269,12 +269,12 @@ impl Fetcher {
 
     fn stale(&self, settled: &Settled) {
         for claim in &settled.stale {
-            tracing::warn!(%claim, queue = self.inbox.queue(), "finished too late: another worker may have the item");
+            tracing::warn!(%claim, queue = self.inbox.queue(), "an item ended too late: another worker may have it");
         }
         Counts::add(&self.counts.lost, settled.stale.len() as u64);
     }
 
-    /// Settles everything that is left, as long as the store answers.
+    /// Settles all that is left. Ends with an error if the store is unavailable.
     pub(super) async fn settle(&self, mut pending: Pending) -> Result<()> {
         loop {
             self.collect(&mut pending);
@@ -286,8 +286,8 @@ impl Fetcher {
         }
     }
 
-    /// Keeps what is held alive, and stops the handlers of what is lost. Never ends by itself.
-    pub(super) async fn beat(&self) -> std::convert::Infallible {
+    /// Extends the claims in flight, and cancels the handlers of lost ones. Does not end.
+    pub(super) async fn heartbeat(&self) -> std::convert::Infallible {
         let mut pause = self.lease / 3;
         loop {
             tokio::time::sleep(pause).await;
@@ -304,16 +304,16 @@ impl Fetcher {
                 match extended.await.unwrap_or_else(|_| Err(no_answer())) {
                     Ok(settled) => {
                         self.in_flight.extended(some, began + self.lease);
-                        // Those that were settled meanwhile are not held any more, and not lost.
+                        // Claims that were settled meanwhile are stale too, and are not held any more.
                         self.lose(&settled.stale);
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "claims could not be extended; trying again");
+                        tracing::warn!(%error, "claims could not be extended; retrying");
                         pause = (self.lease / 20).min(RETRY.longest);
                     }
                 }
             }
-            // A little before others may take them: a handler must not go on without its claim.
+            // Some time before other workers may claim the items: a handler must not run without its claim.
             let margin = self.lease / 20;
             self.lose(&self.in_flight.overdue(Instant::now() + margin + pause));
         }
@@ -325,13 +325,13 @@ impl Fetcher {
             tracing::warn!(
                 many,
                 queue = self.inbox.queue(),
-                "claims were lost, and their handlers stopped"
+                "claims were lost, and their handlers cancelled"
             );
             Counts::add(&self.counts.lost, many);
         }
     }
 
-    /// Gives back what was not begun, at once.
+    /// Gives back items that were not started.
     pub(super) async fn give_back(&self, claims: Vec<ClaimId>) {
         if claims.is_empty() {
             return;
@@ -343,12 +343,12 @@ impl Fetcher {
         match self.store().inbox_give_back(&ask).await {
             Ok(settled) => Counts::add(&self.counts.given_back, settled.done),
             Err(error) => {
-                tracing::warn!(%error, "items were not given back; their claims end by themselves");
+                tracing::warn!(%error, "items were not given back; their claims expire");
             }
         }
     }
 }
 
 fn no_answer() -> Error {
-    Error::new(Kind::Unavailable, "the store has not answered in time")
+    Error::new(Kind::Unavailable, "the store has not responded in time")
 }

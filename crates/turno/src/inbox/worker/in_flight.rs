@@ -1,4 +1,4 @@
-//! What one worker holds: items that wait for a handler, those with one, and what came of them.
+//! Items in flight in one worker: waiting for a handler, in a handler, or ended and not yet settled.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,24 +14,24 @@ use crate::store::{ClaimId, ClaimedItem, Failure};
 #[derive(Debug)]
 pub(super) struct InFlight {
     inner: Mutex<Inner>,
-    /// One permit for each item that waits; closed when nothing more is to be begun.
+    /// One permit per waiting item; closed when no more items are started.
     waiting: Semaphore,
-    /// Told whenever there is something to settle.
+    /// Notified when there is something to settle, or room for more items.
     pub(super) settle: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     waiting: VecDeque<Entry>,
-    /// All that is held and not yet settled, by claim.
+    /// Items that wait for a handler or are in one, by claim.
     held: HashMap<ClaimId, Arc<JobState>>,
-    /// Until when the claims with a token can be relied on, by this process's clock.
+    /// End of the lease of each token, by this process's clock.
     good_until: HashMap<Uuid, Instant>,
     done: Vec<ClaimId>,
     failed: Vec<Failure>,
 }
 
-/// An item, and its state.
+/// An item and the state of its job.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) item: ClaimedItem,
@@ -48,12 +48,12 @@ impl InFlight {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // Nothing here is left half-done by a panic.
+        // No panic leaves this state inconsistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what was claimed; good until then, unless extended.
-    pub(super) fn deal(&self, items: Vec<ClaimedItem>, good_until: Instant) {
+    /// Adds claimed items, whose lease ends at `good_until` unless it is extended.
+    pub(super) fn add(&self, items: Vec<ClaimedItem>, good_until: Instant) {
         let many = items.len();
         let mut inner = self.inner();
         for item in items {
@@ -66,19 +66,19 @@ impl InFlight {
         self.waiting.add_permits(many);
     }
 
-    /// The next item to begin; `None` when nothing more is to be begun.
+    /// Returns the next item to start; `None` after [`InFlight::close`].
     pub(super) async fn next(&self) -> Option<Entry> {
         loop {
             self.waiting.acquire().await.ok()?.forget();
-            // An item whose claim was lost leaves its permit behind.
+            // An item whose claim was lost leaves its permit, so there may be none.
             if let Some(entry) = self.inner().waiting.pop_front() {
                 return Some(entry);
             }
         }
     }
 
-    /// Nothing more is begun. Answers what was not.
-    pub(super) fn fold(&self) -> Vec<ClaimId> {
+    /// Starts no more items. Returns those that were not started.
+    pub(super) fn close(&self) -> Vec<ClaimId> {
         self.waiting.close();
         let mut inner = self.inner();
         let unbegun: Vec<ClaimId> = inner
@@ -92,12 +92,12 @@ impl InFlight {
         unbegun
     }
 
-    /// How many items are held: waiting, or with a handler.
+    /// Returns the number of items that wait or are in a handler.
     pub(super) fn count(&self) -> usize {
         self.inner().held.len()
     }
 
-    /// A handler is done with an item.
+    /// Records that the handler of an item has succeeded.
     pub(super) fn done(&self, claim: ClaimId) {
         let mut inner = self.inner();
         inner.held.remove(&claim);
@@ -106,7 +106,7 @@ impl InFlight {
         self.settle.notify_one();
     }
 
-    /// A handler has failed.
+    /// Records that the handler of an item has failed.
     pub(super) fn failed(&self, failure: Failure) {
         let mut inner = self.inner();
         inner.held.remove(&failure.claim);
@@ -115,13 +115,13 @@ impl InFlight {
         self.settle.notify_one();
     }
 
-    /// An item needs no settling: its handler did that, or its claim is gone.
+    /// Removes an item that needs no settling, because its handler has completed it.
     pub(super) fn forget(&self, claim: ClaimId) {
         self.inner().held.remove(&claim);
         self.settle.notify_one();
     }
 
-    /// What is to be settled, at the most so many of each.
+    /// Takes items to settle, at most `most` of each kind.
     pub(super) fn take_settled(&self, most: usize) -> (Vec<ClaimId>, Vec<Failure>) {
         let mut inner = self.inner();
         let done = inner.done.len().min(most);
@@ -132,7 +132,7 @@ impl InFlight {
         )
     }
 
-    /// Everything that a heartbeat has to keep alive.
+    /// Returns the claims that a heartbeat must extend.
     pub(super) fn held(&self) -> Vec<ClaimId> {
         let mut inner = self.inner();
         let Inner {
@@ -144,7 +144,7 @@ impl InFlight {
         held.keys().copied().collect()
     }
 
-    /// These were extended.
+    /// Records that claims were extended.
     pub(super) fn extended(&self, claims: &[ClaimId], good_until: Instant) {
         let mut inner = self.inner();
         for claim in claims {
@@ -154,7 +154,7 @@ impl InFlight {
         }
     }
 
-    /// These are gone: their handlers are told and stopped. Answers how many were still held.
+    /// Removes lost claims and cancels their handlers. Returns how many were still held.
     pub(super) fn lost(&self, claims: &[ClaimId]) -> u64 {
         let mut inner = self.inner();
         let mut many = 0;
@@ -169,13 +169,13 @@ impl InFlight {
             .retain(|entry| !entry.state.lost.is_cancelled());
         drop(inner);
         if many > 0 {
-            // There is room again.
+            // There is room for more items.
             self.settle.notify_one();
         }
         many
     }
 
-    /// Those that cannot be relied on any more, by this process's clock.
+    /// Returns the claims whose lease has ended at `now`, by this process's clock.
     pub(super) fn overdue(&self, now: Instant) -> Vec<ClaimId> {
         let inner = self.inner();
         inner
@@ -218,20 +218,20 @@ mod tests {
         }
     }
 
-    /// An outage that is longer than the lease loses all claims; the handlers go on with what is claimed after it.
+    /// An outage that is longer than the lease loses all claims; the handlers continue with items that are claimed after it.
     #[tokio::test]
     async fn a_handler_outlives_items_that_are_lost() {
         let in_flight = InFlight::new();
         let (lost, next) = (item(1), item(2));
         let claims = [lost.claim];
-        in_flight.deal(vec![lost], Instant::now());
+        in_flight.add(vec![lost], Instant::now());
         assert_eq!(in_flight.lost(&claims), 1);
-        // The fetcher is woken: there is room again.
+        // The fetcher is notified that there is room.
         in_flight.settle.notified().await;
-        in_flight.deal(vec![next], Instant::now());
+        in_flight.add(vec![next], Instant::now());
         let entry = in_flight.next().await.unwrap();
         assert_eq!(entry.item.claim.item, ItemId(2));
-        in_flight.fold();
+        in_flight.close();
         assert!(in_flight.next().await.is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! An item in a handler's hands.
+//! An item in a handler.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,26 +11,26 @@ use crate::error::Result;
 use crate::store::{Again, ClaimId, ClaimedItem, ItemId};
 use crate::tx::Transaction;
 
-/// One item in its handler.
+/// An item that a handler processes.
 #[derive(Debug)]
 pub struct Job<T> {
-    /// The work.
+    /// The deserialized payload.
     pub payload: T,
     pub(super) item: ClaimedItem,
     pub(super) state: Arc<JobState>,
 }
 
-/// What is known of a job while its handler runs.
+/// State of a job while its handler runs.
 #[derive(Debug, Default)]
 pub(super) struct JobState {
-    /// The claim is gone: another worker may have the item.
+    /// Cancelled when the claim is lost: another worker may have the item.
     pub(super) lost: CancellationToken,
-    /// The handler has completed it in a transaction of its own.
+    /// Whether the handler has completed it in its own transaction.
     settled: AtomicBool,
     after: Mutex<After>,
 }
 
-/// What a failure of the job is to be followed by.
+/// What happens after a failure of the job.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct After {
     pub(super) retry_in: Option<Duration>,
@@ -52,22 +52,22 @@ impl JobState {
 }
 
 impl<T> Job<T> {
-    /// The item's number.
+    /// Returns the item's id.
     pub fn id(&self) -> ItemId {
         self.item.claim.item
     }
 
-    /// The claim under which it is held.
+    /// Returns the item's claim.
     pub fn claim(&self) -> ClaimId {
         self.item.claim
     }
 
-    /// Counted from one, those of vanished workers included.
+    /// Returns the number of this attempt, from 1. Attempts of crashed workers count.
     pub fn attempt(&self) -> u32 {
         self.item.attempt
     }
 
-    /// Whether this is the last attempt.
+    /// Returns whether this is the last attempt.
     pub fn is_last_attempt(&self) -> bool {
         self.item.attempt >= self.item.max_attempts
     }
@@ -77,26 +77,26 @@ impl<T> Job<T> {
         self.item.key.as_deref()
     }
 
-    /// Its group.
+    /// Returns the item's group.
     pub fn group(&self) -> Option<&str> {
         self.item.group.as_deref()
     }
 
-    /// When it was pushed, on the store's clock.
+    /// Returns when the item was pushed, on the store's clock.
     pub fn pushed_at(&self) -> Timestamp {
         self.item.pushed_at
     }
 
-    /// Cancelled when the claim is lost. The handler's future is dropped then; this is for work that goes on
-    /// elsewhere, such as in a thread.
+    /// Returns a token that is cancelled when the claim is lost. The handler's future is dropped then; the token is for work
+    /// outside of it, such as a thread.
     pub fn lost(&self) -> CancellationToken {
         self.state.lost.clone()
     }
 
-    /// Completes the item in your own transaction: effect and completion commit together, or not at all.
+    /// Completes the item in the caller's transaction: effect and completion commit together, or not at all.
     ///
-    /// As the last statement before the commit; the handler then answers `Ok`. If the commit fails it answers
-    /// `Err`, and the attempt counts as failed.
+    /// Call it last, before the commit, and return `Ok` from the handler. If the commit fails, return `Err`, and the attempt
+    /// has failed.
     ///
     /// # Errors
     /// Returns an error ([`Error::is_lost`](crate::Error::is_lost)) if another worker may have the item: the caller must roll back.

@@ -1,4 +1,4 @@
-//! One batch: published, and what became of each of its events.
+//! Publishes one batch, and collects the result of each event.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,34 +12,33 @@ use crate::store::{
     AfterRefusal, ClaimedEvent, Deferral, Envelope, ItemId, OnDead, OutboxSettle, Refusal,
 };
 
-/// What a relay has taken from the outbox at once.
+/// Events of one claim.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) token: Uuid,
     pub(super) events: Vec<ClaimedEvent>,
 }
 
-/// What became of a batch.
+/// Results of a batch.
 #[derive(Debug)]
 pub(super) struct Published {
     pub(super) settle: OutboxSettle,
-    /// What it says about the sink.
     pub(super) verdict: Verdict,
 }
 
-/// What a batch says about the sink.
+/// What the results of a batch say about the sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The sink has answered for what it was given.
+    /// The sink has accepted or refused events.
     Answered,
-    /// Nothing more can be published for now.
+    /// The sink is unavailable.
     Outage(Outage),
     /// Nothing was published.
     Unknown,
 }
 
 impl Batch {
-    /// A settlement that gives everything back.
+    /// Returns a settlement that gives back all events.
     pub(super) fn unpublished(&self, relay: &Relay) -> OutboxSettle {
         OutboxSettle {
             token: self.token,
@@ -52,8 +51,7 @@ impl Batch {
         }
     }
 
-    /// Publishes what is to be published, for as long as the claim can be relied on. Events of types that are out are
-    /// put off.
+    /// Publishes the events while the claim is valid. Events of types whose destination is unavailable are deferred.
     pub(super) async fn publish(
         &self,
         relay: &Relay,
@@ -85,14 +83,14 @@ impl Batch {
             }
         }
         let is_good = || good_until().is_some_and(|until| Instant::now() < until);
-        let (fates, outage) = publish(relay, outgoing, is_good).await;
+        let (results, outage) = publish(relay, outgoing, is_good).await;
         let verdict = match outage {
             Some(outage) => Verdict::Outage(outage),
-            None if fates.iter().any(|(_, result)| is_answer(result)) => Verdict::Answered,
+            None if results.iter().any(|(_, result)| is_answer(result)) => Verdict::Answered,
             None => Verdict::Unknown,
         };
-        note(routes, &fates);
-        for (event, (kind, result)) in places.into_iter().zip(fates) {
+        note(routes, &results);
+        for (event, (kind, result)) in places.into_iter().zip(results) {
             match result {
                 PublishResult::Sent => settle.sent.push(event.seq),
                 PublishResult::Refused(error) | PublishResult::Suspect(error) => {
@@ -116,7 +114,7 @@ impl Batch {
     }
 }
 
-/// The event as sinks see it; or why it cannot be published at all.
+/// Returns the event for a sink, or a refusal if it cannot be published at all.
 fn read(event: &ClaimedEvent) -> Result<Outgoing, Refusal> {
     let set_aside = |error: String, on_dead| Refusal {
         seq: event.seq,
@@ -148,7 +146,7 @@ fn read(event: &ClaimedEvent) -> Result<Outgoing, Refusal> {
     })
 }
 
-/// What follows when the other side would not have an event.
+/// Returns what happens to an event that the sink has refused: a retry, or it is dead.
 fn refused(relay: &Relay, event: &ClaimedEvent, kind: &str, error: String) -> Refusal {
     let attempt = event.refused + 1;
     let next = if attempt >= relay.max_attempts {
@@ -172,8 +170,8 @@ fn refused(relay: &Relay, event: &ClaimedEvent, kind: &str, error: String) -> Re
     }
 }
 
-/// Publishes events, and finds out who is to blame when the other side breaks off: in smaller and smaller parts, until
-/// the one is alone. Answers a type and a result for each.
+/// Publishes events. If the sink breaks off, it publishes the suspects again in smaller and smaller parts, until the event that
+/// causes it is alone. Returns the type and the result of each event.
 async fn publish(
     relay: &Relay,
     mut events: Vec<Outgoing>,
@@ -182,20 +180,20 @@ async fn publish(
     let sink = &*relay.sink;
     let too_late = || Outage::new("the claim could not be relied on any more");
     if events.is_empty() || !is_good() {
-        let fates = events
+        let results = events
             .into_iter()
             .map(|event| (event.kind, PublishResult::Unsent(too_late())))
             .collect();
-        return (fates, None);
+        return (results, None);
     }
-    let mut fates = padded(sink.publish(&events).await, events.len());
-    let mut outage = outage_of(&fates);
-    let mut parts = VecDeque::from(halves(&suspects(&fates, 0..events.len())));
+    let mut results = padded(sink.publish(&events).await, events.len());
+    let mut outage = outage_of(&results);
+    let mut parts = VecDeque::from(halves(&suspects(&results, 0..events.len())));
     while let Some(part) = parts.pop_front() {
         let stop = outage.clone().or_else(|| (!is_good()).then(too_late));
         if let Some(reason) = stop {
             for place in part {
-                fates[place] = PublishResult::Doubtful(reason.clone());
+                results[place] = PublishResult::Doubtful(reason.clone());
             }
             continue;
         }
@@ -209,28 +207,28 @@ async fn publish(
         let found = padded(sink.publish(&again).await, again.len());
         outage = outage_of(&found);
         for (place, result) in part.iter().zip(found) {
-            fates[*place] = result;
+            results[*place] = result;
         }
         if part.len() > 1 {
-            for half in halves(&suspects(&fates, part)).into_iter().rev() {
+            for half in halves(&suspects(&results, part)).into_iter().rev() {
                 parts.push_front(half);
             }
         }
     }
-    let fates = events.into_iter().map(|event| event.kind).zip(fates);
-    (fates.collect(), outage)
+    let results = events.into_iter().map(|event| event.kind).zip(results);
+    (results.collect(), outage)
 }
 
-/// A sink that answers for too few leaves the others in doubt.
-fn padded(mut fates: Vec<PublishResult>, many: usize) -> Vec<PublishResult> {
-    fates.resize_with(many, || {
+/// Adds doubtful results if the sink has returned too few.
+fn padded(mut results: Vec<PublishResult>, many: usize) -> Vec<PublishResult> {
+    results.resize_with(many, || {
         PublishResult::Doubtful(Outage::new("the sink did not answer for every event"))
     });
-    fates
+    results
 }
 
-fn outage_of(fates: &[PublishResult]) -> Option<Outage> {
-    fates.iter().find_map(|result| match result {
+fn outage_of(results: &[PublishResult]) -> Option<Outage> {
+    results.iter().find_map(|result| match result {
         PublishResult::Unsent(outage) | PublishResult::Doubtful(outage) => Some(outage.clone()),
         PublishResult::Sent
         | PublishResult::Refused(_)
@@ -239,7 +237,7 @@ fn outage_of(fates: &[PublishResult]) -> Option<Outage> {
     })
 }
 
-/// Whether the sink was there, whatever it said.
+/// Returns whether the sink was available.
 fn is_answer(result: &PublishResult) -> bool {
     match result {
         PublishResult::Sent
@@ -250,10 +248,10 @@ fn is_answer(result: &PublishResult) -> bool {
     }
 }
 
-/// Tells which types were taken, and which were not.
-fn note(routes: &Routes, fates: &[(String, PublishResult)]) {
+/// Records which types were accepted, and which met an outage.
+fn note(routes: &Routes, results: &[(String, PublishResult)]) {
     let mut outages: BTreeMap<&str, Option<&Outage>> = BTreeMap::new();
-    for (kind, result) in fates {
+    for (kind, result) in results {
         match result {
             PublishResult::Busy(outage) => {
                 outages.insert(kind, Some(outage));
@@ -273,10 +271,10 @@ fn note(routes: &Routes, fates: &[(String, PublishResult)]) {
     }
 }
 
-fn suspects(fates: &[PublishResult], among: impl IntoIterator<Item = usize>) -> Vec<usize> {
+fn suspects(results: &[PublishResult], among: impl IntoIterator<Item = usize>) -> Vec<usize> {
     among
         .into_iter()
-        .filter(|place| matches!(fates[*place], PublishResult::Suspect(_)))
+        .filter(|place| matches!(results[*place], PublishResult::Suspect(_)))
         .collect()
 }
 
@@ -289,7 +287,7 @@ fn halves(places: &[usize]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// Which event of a batch stands for its claim, when it is extended.
+/// Returns the event by which the claim of a batch is extended.
 pub(super) fn first(batch: &Batch) -> Option<ItemId> {
     batch.events.first().map(|event| event.seq)
 }

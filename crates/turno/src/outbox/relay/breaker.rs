@@ -1,4 +1,4 @@
-//! The circuit breaker: while the sink is out, nothing is claimed and no attempt is spent.
+//! The circuit breaker: during an outage of the sink, no event is claimed and no attempt counts.
 //!
 //! It is open at first. One pipeline at a time tries whether the sink works: it waits for the pause to end, asks
 //! [`Sink::ready`], and publishes what it may. An answer from the sink closes the breaker for all pipelines; an outage makes the
@@ -14,14 +14,14 @@ use super::destination::Destination;
 use crate::backoff::Backoff;
 use crate::sink::{Outage, Sink};
 
-/// The longest pause while the sink cannot even be connected to: that costs it nothing, and ends soon after it is back.
+/// Longest pause while the sink refuses connections. An attempt costs the sink nothing then.
 const LONGEST_CONNECT_PAUSE: Duration = Duration::from_secs(5);
-/// How often an outage that goes on is logged.
+/// Interval at which a continuing outage is logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// The shortest time between two log lines about outages, whatever their causes.
+/// Minimum interval between two log lines about outages.
 const MIN_LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One for each relay. It lives as long as the relay does, across outages and changes of the leading relay.
+/// The breaker of one relay. It is kept across outages and leader changes.
 #[derive(Debug)]
 pub(super) struct Breaker {
     backoff: Backoff,
@@ -33,14 +33,14 @@ pub(super) struct Breaker {
 struct State {
     is_open: bool,
     destination: Destination,
-    /// Since when the sink has been out.
+    /// Begin of the current outage.
     out_since: Option<Instant>,
     logged: Option<(Instant, String)>,
-    /// Outages that were not logged since the last line.
+    /// Number of outages since the last log line.
     unlogged: u64,
 }
 
-/// The right to try a sink that was out. It ends when it is dropped.
+/// The right to try a sink after an outage, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Trial<'a> {
     _guard: tokio::sync::MutexGuard<'a, ()>,
@@ -65,12 +65,13 @@ impl Breaker {
         self.state().is_open
     }
 
-    /// How many events may be published at once.
+    /// Returns how many events may be published at once.
     pub(super) fn allowed(&self) -> u32 {
         self.state().destination.allowed()
     }
 
-    /// Waits until events can be published, by all pipelines or by the caller alone as a trial. Returns `None` if `stop` is cancelled first.
+    /// Waits until events can be published, by all pipelines or by the caller alone as a trial. Returns `None` if `stop` is
+    /// cancelled first.
     pub(super) async fn enter(
         &self,
         sink: &dyn Sink,
@@ -108,11 +109,11 @@ impl Breaker {
         }
     }
 
-    /// Events met an outage: no lane publishes until a trial succeeds.
+    /// Records an outage: no pipeline publishes until a trial succeeds.
     pub(super) fn outage(&self, sink: &dyn Sink, outage: &Outage, trial: Option<Trial<'_>>) {
         let mut state = self.state();
         if state.is_open && trial.is_none() {
-            // Another lane has met the same outage: it is counted once.
+            // Another pipeline has met the same outage, which counts once.
             state
                 .destination
                 .wait_for(outage.retry_after(), Instant::now());
@@ -125,17 +126,17 @@ impl Breaker {
         state.log(sink, outage);
     }
 
-    /// The sink has answered for events.
+    /// Records that the sink has accepted or refused events.
     pub(super) fn success(&self, sink: &dyn Sink, trial: Option<Trial<'_>>) {
         let mut state = self.state();
         if state.is_open && trial.is_none() {
-            // Published before another lane met an outage.
+            // Published before another pipeline met an outage.
             return;
         }
         state.is_open = false;
         state.destination.success(Instant::now());
         if let Some(since) = state.out_since.take() {
-            tracing::info!(sink = sink.name(), after = ?since.elapsed(), "the sink is there again; going on");
+            tracing::info!(sink = sink.name(), after = ?since.elapsed(), "the sink is available again");
             state.logged = None;
         }
     }
@@ -166,7 +167,7 @@ impl State {
             outage = cause,
             next_try = ?self.destination.pause(Instant::now()).unwrap_or_default(),
             unlogged = self.unlogged,
-            "nothing can be published; no attempt is spent, and it is tried again"
+            "the sink is unavailable; retrying, without counting attempts"
         );
         self.logged = Some((Instant::now(), cause));
         self.unlogged = 0;

@@ -1,4 +1,4 @@
-//! How long a destination is left alone after an outage: one rule for the sink as a whole and for the events of one type.
+//! The backoff of a destination after an outage: the same for the sink as a whole and for the events of one type.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use crate::store::MAX_BATCH;
 
-/// The longest `Retry-After` that is honoured: a wrong one must not stop a relay for a day.
+/// Maximum of a `Retry-After`, so that a wrong one does not stop a relay for a day.
 pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
-/// So many events at once are no limit: no batch has more.
+/// At this number of events there is no limit, because no batch has more.
 const UNLIMITED: u32 = MAX_BATCH.next_power_of_two();
 
-/// What is known of one destination. It outlives a single outage: only a success resets the backoff.
+/// State of one destination. Only a success resets the backoff.
 #[derive(Debug)]
 pub(super) struct Destination {
-    /// Outages since the last success.
+    /// Number of outages since the last success.
     outages: u32,
-    /// Nothing is published before this.
+    /// Time before which no event is published.
     until: Instant,
-    /// How many events may be published at once: one after an outage, twice as many after each success.
+    /// Number of events that may be published at once: one after an outage, doubled by each success.
     allowed: u32,
 }
 
@@ -40,7 +40,7 @@ impl Destination {
         self.wait_for(retry_after, now);
     }
 
-    /// Waits at least as long as the destination asks for.
+    /// Extends the pause to what the destination has requested.
     pub(super) fn wait_for(&mut self, retry_after: Option<Duration>, now: Instant) {
         if let Some(asked) = retry_after {
             // Never earlier than asked, and not all relays at the same moment.
@@ -51,14 +51,14 @@ impl Destination {
         }
     }
 
-    /// Records that the destination has answered.
+    /// Records that the destination has responded.
     pub(super) fn success(&mut self, now: Instant) {
         self.outages = 0;
         self.until = now;
         self.allowed = self.allowed.saturating_mul(2).min(UNLIMITED);
     }
 
-    /// Reserves the next try for one caller: others wait as if it had failed.
+    /// Reserves the next attempt for one caller; others wait as if it had failed.
     pub(super) fn begin_trial(&mut self, backoff: Backoff, now: Instant) {
         self.until = now + backoff.after(self.outages.saturating_add(1));
     }
@@ -67,7 +67,7 @@ impl Destination {
         self.until
     }
 
-    /// How long nothing may be published; `None` if it may now.
+    /// Returns how long no event may be published; `None` if it may be now.
     pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
         let left = self.until.saturating_duration_since(now);
         (!left.is_zero()).then_some(left)
@@ -77,7 +77,7 @@ impl Destination {
         self.allowed
     }
 
-    /// Whether no outage is left to remember.
+    /// Returns whether the backoff is at its start.
     pub(super) fn is_over(&self) -> bool {
         self.outages == 0 && self.allowed >= UNLIMITED
     }

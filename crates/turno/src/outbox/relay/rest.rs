@@ -1,4 +1,4 @@
-//! Resting: a relay that publishes alone, and has nothing to publish, gives way to others until there is something.
+//! The wait of a leader that has nothing to publish: it gives up the leadership until there may be an event.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use super::Relay;
 use crate::waiting;
 use crate::wake::Watch;
 
-/// A relay that rests: until an emission wakes it, or its time comes.
+/// A wait for a notification or until a time.
 #[derive(Debug)]
 pub(super) struct Rest {
-    /// Kept, so that the store goes on listening.
+    /// Kept, so that the store continues to listen.
     pub(super) _watch: Watch,
     pub(super) woken: Pin<Box<OwnedNotified>>,
     pub(super) until: Instant,
 }
 
 impl Rest {
-    /// A relay that has published goes on leading for so long: the next event is often soon to come.
+    /// A relay remains the leader for this long after its last event, because the next one often follows soon.
     pub(super) const AFTER: Duration = Duration::from_secs(10);
-    /// For less than this it is not worth giving way.
+    /// For a shorter pause the relay remains the leader.
     pub(super) const LEAST: Duration = Duration::from_secs(1);
 
-    /// Waits until there may be something to publish. Where emissions do not wake, it is one short question now and then.
+    /// Waits until there may be an event. Without notifications it polls the store with a cheap query.
     pub(super) async fn over(mut self, relay: &Relay, stop: &CancellationToken) {
         let store = relay.outbox.turno().store();
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Types of events whose destination takes none at the moment, such as a full queue. The others are published meanwhile.
+//! Types of events whose destination accepts none at the moment, such as a full queue. The others are published meanwhile.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,18 +10,18 @@ use super::destination::Destination;
 use crate::backoff::Backoff;
 use crate::sink::Outage;
 
-/// What is known of the types that met an outage, and have not recovered.
+/// The types that met an outage and have not recovered.
 #[derive(Debug)]
 pub(super) struct Routes {
     backoff: Backoff,
     of_type: Mutex<HashMap<String, Destination>>,
 }
 
-/// Whether an event may be published now.
+/// Decision whether an event may be published now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
     Now,
-    /// Not now. How long it waits is known after the others of its type were published: [`Routes::delay`].
+    /// Not now. The delay is known after the other events of its type were published: [`Routes::delay`].
     Later,
 }
 
@@ -33,14 +33,14 @@ impl Routes {
         }
     }
 
-    /// For events of one batch, in their order: which of them may be published now.
+    /// Decides which events of a batch, in their order, may be published now.
     pub(super) fn admit<'a>(
         &self,
         kinds: impl IntoIterator<Item = &'a str>,
         now: Instant,
     ) -> Vec<Admission> {
         let mut of_type = self.of_type();
-        // How many more of each type; `None` without a limit.
+        // Number of further events of each type; `None` without a limit.
         let mut left: HashMap<&str, Option<u32>> = HashMap::new();
         let admit = |kind: &'a str| {
             let left = left.entry(kind).or_insert_with(|| {
@@ -65,7 +65,7 @@ impl Routes {
         kinds.into_iter().map(admit).collect()
     }
 
-    /// Records that the destination of a type takes no events.
+    /// Records that the destination of a type accepts no events.
     pub(super) fn outage(&self, kind: &str, outage: &Outage, now: Instant) {
         let mut of_type = self.of_type();
         let is_new = !of_type.contains_key(kind);
@@ -80,7 +80,7 @@ impl Routes {
         }
     }
 
-    /// Records that the destination of a type has taken events, or judged them.
+    /// Records that the destination of a type has accepted or refused events.
     pub(super) fn success(&self, kind: &str, now: Instant) {
         let mut of_type = self.of_type();
         if let Some(destination) = of_type.get_mut(kind) {
@@ -92,7 +92,7 @@ impl Routes {
         }
     }
 
-    /// How long an event of this type that was not published has to wait.
+    /// Returns the delay of an event of this type that was not published.
     pub(super) fn delay(&self, kind: &str, now: Instant) -> Duration {
         let of_type = self.of_type();
         let pause = of_type

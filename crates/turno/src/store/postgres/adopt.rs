@@ -1,6 +1,6 @@
-//! Adopted tables: each has functions of its own, in its own schema, which run with the caller's rights.
+//! Adopted tables: each has its own functions, in its own schema, which run with the caller's rights.
 //!
-//! How they are called is asked of the database once a table, because that is where names are put into quotes.
+//! The database returns the statements that call them, once per table, because it quotes the names.
 
 use std::collections::HashMap;
 use std::str::FromStr as _;
@@ -17,7 +17,7 @@ use super::{Argument, PostgresStore, classify};
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
 
-/// The calls of the adopted tables that were used so far, by the names under which they were asked for.
+/// Cache of the statements of adopted tables, by the table name of the caller.
 #[derive(Debug, Default)]
 pub(super) struct AdoptedCalls(Mutex<HashMap<String, Arc<HashMap<String, String>>>>);
 
@@ -98,7 +98,7 @@ impl AdoptStore for PostgresStore {
                     .await?
             }
             AdoptedEnd::Failed(error) => {
-                // A text of PostgreSQL's cannot have this character, and an error must not get lost for it.
+                // PostgreSQL's text cannot contain a zero, and the error must not be lost because of it.
                 let error = error.replace('\0', "");
                 self.adopted_rows((&ask.table, "fail"), &[id, (&error, Type::TEXT), token])
                     .await?
@@ -207,7 +207,7 @@ impl PostgresStore {
         rows.into_iter().next().ok_or_else(no_row)
     }
 
-    /// A statement to which the limits of the pool's sessions do not apply.
+    /// Runs a statement without the limits of the pool's sessions.
     async fn without_limits(&self, sql: &str, arguments: &[Argument<'_>]) -> Result<Vec<Row>> {
         let mut session = self.calls.client().await?;
         let tx = session.transaction().await.map_err(classify)?;
@@ -219,7 +219,7 @@ impl PostgresStore {
         Ok(rows)
     }
 
-    /// Calls a table's own function. If it has gone, the table may have been adopted anew meanwhile.
+    /// Calls a function of a table. If it does not exist, the table may have been adopted again, and the statement is read again.
     async fn adopted_rows(
         &self,
         (table, verb): (&str, &str),
@@ -270,7 +270,7 @@ impl PostgresStore {
     }
 }
 
-/// An id or a user that is none of the column's type is a wrong argument.
+/// Returns an error for an id or a user that does not have the column's type.
 fn about_the_id(verb: &str, error: Error) -> Error {
     let code = std::error::Error::source(&error)
         .and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>())

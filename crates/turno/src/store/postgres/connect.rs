@@ -1,10 +1,9 @@
-//! The pool of sessions, and what is known about the way to the database.
+//! The pool of sessions, and the route to the database.
 //!
-//! A transaction pooler hands each statement to whichever server connection is free, so statements
-//! prepared by name would meet strangers' statements of the same name there, and a `listen` would stay
-//! behind on a connection that others are given next. Both are done only where the server that
-//! answers is the one that greeted us (`greeting.rs`). Every new session finds that out for itself, because another host may
-//! answer next time (`dial.rs`).
+//! A transaction pooler sends each statement to any free server connection. There, named prepared statements would collide with
+//! those of other clients, and a `listen` would remain on a connection that other clients use next. Both are used only if the
+//! server that responds is the one that sent the greeting (`greeting.rs`). Each new session checks that, because another host may
+//! respond next time (`dial.rs`).
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -22,17 +21,17 @@ use super::error::sqlstate;
 use crate::error::{Error, Kind, Result};
 use crate::settings::Settings;
 
-/// How long a call waits for a session while all are in use.
+/// Timeout for a session while all are in use.
 const POOL_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A call without an answer for this time makes the host be probed, where there is a choice of hosts.
+/// After this time without a response, the host is probed, if there are several hosts.
 const ANSWER_OVERDUE: Duration = Duration::from_millis(500);
 
-/// Where sessions come from.
+/// Source of sessions.
 #[derive(Clone)]
 pub(super) enum Pool {
     /// Turno's own connections.
     Own(managed::Pool<Sessions>),
-    /// A pool of the caller. Each session is given back after its call.
+    /// A pool of the caller. Each session is returned after its call.
     Given(deadpool_postgres::Pool),
 }
 
@@ -69,14 +68,14 @@ impl Pool {
     }
 }
 
-/// A session until its call has ended.
+/// A session during a call.
 pub(super) enum PooledSession {
     Own(managed::Object<Sessions>),
     Given(Session),
 }
 
 impl PooledSession {
-    /// Closes the session instead of giving it back.
+    /// Closes the session instead of returning it to the pool.
     pub(super) fn close(self) {
         match self {
             PooledSession::Own(session) => drop(managed::Object::take(session)),
@@ -114,39 +113,39 @@ enum ClientHandle {
     Given(deadpool_postgres::Object),
 }
 
-/// The way to the database.
+/// The route to the database.
 #[derive(Debug)]
 pub(super) struct Route {
     /// `None` for a pool of the caller, whose address is not known.
     dialer: Option<Dialer>,
-    /// As the newest session found it; `None` before the first.
+    /// As the newest session has found; `None` before the first.
     direct: watch::Sender<Option<bool>>,
 }
 
 impl Route {
-    /// Whether connections lead straight to the server, with no transaction pooler between.
+    /// Returns whether connections lead to the server without a transaction pooler.
     pub(super) fn is_direct(&self) -> bool {
         *self.direct.borrow() == Some(true)
     }
 
-    /// Resolves when connections lead straight to the server.
+    /// Resolves when connections lead to the server without a transaction pooler.
     pub(super) async fn until_direct(&self) {
         let mut direct = self.direct.subscribe();
         // The sender is in this route, which the caller borrows.
         let _ = direct.wait_for(|direct| *direct == Some(true)).await;
     }
 
-    /// Where the database is; `None` for a pool of the caller.
+    /// Returns the target of the connections; `None` for a pool of the caller.
     pub(super) fn target(&self) -> Option<&Target> {
         self.dialer.as_ref().map(Dialer::target)
     }
 
-    /// Whether another host may be able to serve when one is not.
+    /// Returns whether there are several hosts.
     pub(super) fn has_choice(&self) -> bool {
         self.dialer.as_ref().is_some_and(Dialer::has_choice)
     }
 
-    /// A connection of its own, outside the pool, straight to the server; unavailable if there is a pooler between.
+    /// Opens a connection outside the pool. Returns an error if it leads to a pooler.
     pub(super) async fn connect(&self) -> Result<Own> {
         let opened = self.open().await?;
         if !opened.direct {
@@ -177,15 +176,14 @@ impl Route {
         Ok(opened)
     }
 
-    /// Resolves when a session's host is found to serve no more. Never, if there is no choice of hosts: then a call waits for
-    /// as long as its own timeout says.
+    /// Resolves when a session's host has failed. Never with one host: then only the call's timeout applies.
     ///
     /// Cancel-safe.
     pub(super) async fn lost(&self, place: &SessionHost) -> Error {
         let (Some(dialer), Some((address, _))) = (&self.dialer, &place.host) else {
             return std::future::pending().await;
         };
-        // A pooler that is busy answers a probe late too: that says nothing about the server.
+        // A busy pooler also responds late to a probe, which says nothing about the server.
         if !self.has_choice() || !self.is_direct() {
             return std::future::pending().await;
         }
@@ -207,7 +205,7 @@ impl Route {
         )
     }
 
-    /// Asks the server to end the statement of a session. Errors are logged: the statement then ends by its own timeout.
+    /// Requests the server to cancel the statement of a session. Errors are logged; the statement then ends by its own timeout.
     ///
     /// The session must not be used for other statements afterwards, because the request may be served late.
     pub(super) async fn cancel(&self, session: &Session) {
@@ -228,7 +226,7 @@ impl Route {
         }
     }
 
-    /// The error for a session that accepts no writes. Where there is a choice of hosts, its host is given up.
+    /// Returns the error for a session that accepts no writes. If there are several hosts, its host counts as failed.
     pub(super) fn read_only(&self, place: &SessionHost) -> Error {
         if !self.has_choice() {
             return Error::new(
@@ -245,8 +243,7 @@ impl Route {
         )
     }
 
-    /// What an error says about the session that it came from: the error for the caller, and whether the session is to be
-    /// closed.
+    /// Returns the error for the caller, and whether the session must be closed.
     pub(super) fn judge(&self, error: Error, place: &SessionHost) -> (Error, Verdict) {
         match sqlstate(&error) {
             Some("25006") if self.has_choice() => {
@@ -258,7 +255,7 @@ impl Route {
     }
 }
 
-/// What becomes of a session after an error.
+/// What to do with a session after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Keep,
@@ -272,7 +269,7 @@ pub(super) struct Own {
     pub(super) place: SessionHost,
 }
 
-/// Where a session is.
+/// The host of a session.
 #[derive(Debug, Clone)]
 pub(super) struct SessionHost {
     /// The host and its loss count when the session began; `None` in a pool of the caller.
@@ -289,7 +286,7 @@ impl std::fmt::Display for SessionHost {
 }
 
 impl SessionHost {
-    /// Resolves when some call has found that the address serves no more.
+    /// Resolves when a call has found that the address has failed.
     pub(super) async fn lost(&self) {
         match &self.host {
             Some((address, losses)) => address.lost_since(*losses).await,
@@ -302,7 +299,7 @@ impl SessionHost {
         host.is_some_and(|(address, losses)| address.is_lost_since(*losses))
     }
 
-    /// The address serves no more: no session on it is used again. Once for all those who find out.
+    /// Marks the address as failed, so that no session on it is used again. Only the first call of several has an effect.
     fn lose(&self) {
         if let Some((address, losses)) = &self.host
             && !address.is_lost_since(*losses)
@@ -317,7 +314,7 @@ impl SessionHost {
 #[derive(Debug)]
 pub(super) struct Session {
     client: ClientHandle,
-    /// Statements may be prepared on it.
+    /// Whether statements may be prepared on it.
     pub(super) direct: bool,
     pub(super) place: SessionHost,
     max_age: Duration,
@@ -343,7 +340,7 @@ impl DerefMut for Session {
     }
 }
 
-/// Opens the sessions of the pool, and says which are used again.
+/// Opens the sessions of the pool, and decides which are reused.
 #[derive(Debug)]
 pub(super) struct Sessions {
     route: Arc<Route>,

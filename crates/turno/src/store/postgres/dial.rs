@@ -1,4 +1,4 @@
-//! Opening one session: on any of the hosts, on any of a host's addresses, within a time that a silent host cannot use up.
+//! Opens one session, on any of the hosts and any of their addresses. A host that does not respond delays it only a little.
 //!
 //! Attempts overlap (`overlap.rs`). The first session that has the wanted attributes wins, and the other attempts are dropped. A
 //! host whose last attempt failed is tried last.
@@ -28,7 +28,7 @@ use super::overlap::{self, first};
 use super::tls::Tls;
 use crate::error::{Error, Kind, Result};
 
-/// An idle connection is checked by TCP after this time: one to a machine without power is found and closed.
+/// Idle time after which TCP checks a connection, so that one to a machine without power is closed.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
@@ -37,27 +37,26 @@ const KEEPALIVE_IDLE_UNSET: Duration = Duration::from_secs(2 * 60 * 60);
 /// Sent data that is not acknowledged for this time breaks the connection.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest that a statement waits for one lock. A call that would wait longer gives its connection to others, and tries
-/// again (`calls.rs`).
+/// Longest wait of a statement for one lock. A call that must wait longer returns its connection, and retries (`calls.rs`).
 const LOCK_TIMEOUT: &str = "1s";
-/// A statement may run for so much longer than its call waits. The call cancels its statement when it gives up; this ends the
-/// statement of a program that has died meanwhile.
+/// Difference between the statement timeout and the call timeout. A call cancels its statement when it times out; the statement
+/// timeout ends the statement of a program that has crashed.
 const STATEMENT_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
-/// The longest that PostgreSQL accepts for a timeout.
+/// Longest timeout that PostgreSQL accepts.
 const MAX_TIMEOUT_MS: u128 = i32::MAX as u128;
 
 /// The process at the other end, and whether it accepts writes.
 pub(super) const SESSION_CHECK: &str = query!(session_check);
-/// The same, and limits for the session, if it is this server's own.
+/// The same, and limits of the session, if there is no pooler.
 const SESSION_OPEN: &str = query!(session_open);
 
-/// A socket whose unencrypted bytes are read along.
+/// A socket whose unencrypted bytes are inspected.
 type RawStream = Greeted<Either<TcpStream, UnixStream>>;
 
 /// A socket on which a cancellation is requested.
 type CancelStream = UntilClosed<Either<TcpStream, UnixStream>>;
 
-/// A connection that has to be polled by its owner.
+/// A connection that its owner must poll.
 pub(super) type Connection =
     tokio_postgres::Connection<RawStream, Greeted<<Tls as MakeTlsConnect<RawStream>>::Stream>>;
 
@@ -65,7 +64,7 @@ pub(super) type Connection =
 pub(super) struct Opened {
     pub(super) client: Client,
     pub(super) connection: Connection,
-    /// No pooler is between: the process that greeted is the one that answers.
+    /// Whether there is no pooler: the process of the greeting is the one that responds.
     pub(super) direct: bool,
     read_only: bool,
     pub(super) address: Arc<Address>,
@@ -73,7 +72,7 @@ pub(super) struct Opened {
     pub(super) losses: u64,
 }
 
-/// The hosts of a URL, and what is known about them.
+/// The hosts of a URL, and their state.
 #[derive(Debug)]
 pub(super) struct Dialer {
     target: Target,
@@ -89,7 +88,7 @@ struct KnownHost {
     name: Option<String>,
     at: At,
     port: u16,
-    /// The last attempt did not succeed.
+    /// Whether the last attempt failed.
     failed: AtomicBool,
     /// Every address that the name has resolved to.
     addresses: Mutex<Vec<Arc<Address>>>,
@@ -108,7 +107,7 @@ pub(super) struct Address {
     config: Arc<Config>,
     name: Option<String>,
     failed: AtomicBool,
-    /// How often it was found that the address cannot be used any more. Sessions opened before are closed.
+    /// Number of times that the address has failed. Sessions that were opened before are closed.
     losses: watch::Sender<u64>,
     /// Held by the one call that probes the address.
     probe: tokio::sync::Mutex<()>,
@@ -139,7 +138,6 @@ impl fmt::Display for KnownHost {
 }
 
 impl Dialer {
-    /// Knows nothing about the hosts yet.
     pub(super) fn new(target: Target, call_timeout: Duration) -> Self {
         let hosts = target.hosts().iter().filter_map(known_host).collect();
         let statement_timeout = call_timeout.saturating_add(STATEMENT_TIMEOUT_MARGIN);
@@ -150,18 +148,18 @@ impl Dialer {
         }
     }
 
-    /// Where the database is.
+    /// Returns the target of the connections.
     pub(super) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Whether another host may be able to serve when one is not.
+    /// Returns whether there are several hosts.
     pub(super) fn has_choice(&self) -> bool {
         self.hosts.len() > 1
             || self.target.config().get_target_session_attrs() == TargetSessionAttrs::ReadWrite
     }
 
-    /// The longest that [`Dialer::open`] takes: a name lookup and all hosts, one after the other.
+    /// Returns the longest duration of [`Dialer::open`]: a name lookup and all hosts, one after the other.
     pub(super) fn open_timeout(&self) -> Duration {
         let hosts = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
         self.target
@@ -171,7 +169,7 @@ impl Dialer {
 
     /// Opens a session on the first host that has the wanted attributes.
     ///
-    /// Cancel-safe: what was begun is closed.
+    /// Cancel-safe: attempts in progress are closed.
     pub(super) async fn open(&self) -> Result<Opened> {
         let mut hosts: Vec<&KnownHost> = self.hosts.iter().collect();
         if self.target.config().get_load_balance_hosts() == LoadBalanceHosts::Random {
@@ -185,7 +183,7 @@ impl Dialer {
         first(attempts, |opened| !opened.read_only).await
     }
 
-    /// One host: its addresses, as its name resolves now.
+    /// Tries the addresses of one host, as its name resolves now.
     async fn open_host(&self, host: &KnownHost) -> Result<Opened> {
         let attempt = Attempt::begin(&host.failed);
         let opened = self.open_addresses(host).await;
@@ -217,7 +215,7 @@ impl Dialer {
         attempt.end(opened)
     }
 
-    /// Connects, shakes hands, and asks what the session is.
+    /// Connects, logs in, and checks the session.
     async fn session(&self, address: &Arc<Address>) -> Result<Opened> {
         let losses = *address.losses.borrow();
         let config = &address.config;
@@ -286,7 +284,7 @@ impl Dialer {
         })
     }
 
-    /// Asks the server of this very address to cancel a statement, with the same TLS settings as its session.
+    /// Requests the server at this address to cancel a statement, with the TLS settings of its session.
     ///
     /// Resolves when the server has served the request. Cancel-safe: the request may have been sent or not.
     pub(super) async fn cancel(&self, address: &Address, token: &CancelToken) -> Result<()> {
@@ -305,7 +303,7 @@ impl Dialer {
             .unwrap_or_else(|_| Err(silent(timeout)))
     }
 
-    /// Opens a session on this very address, to find out whether it still serves. `false` if another call is finding out.
+    /// Opens a session on this address, to check whether it has failed. Returns `false` if another call checks it already.
     ///
     /// Cancel-safe.
     pub(super) async fn probe(&self, address: &Arc<Address>) -> bool {
@@ -314,7 +312,7 @@ impl Dialer {
         };
         match self.open_address(address.clone()).await {
             Ok(_) => false,
-            // A server that refuses one more session serves those that it has.
+            // A server that refuses a new session still serves the existing ones.
             Err(error) => {
                 error.is_unavailable() && !matches!(sqlstate(&error), Some("53300" | "08P01"))
             }
@@ -323,19 +321,19 @@ impl Dialer {
 }
 
 impl Address {
-    /// Whether it has been lost since there were so many losses.
+    /// Returns whether the address has failed since it had this many losses.
     pub(super) fn is_lost_since(&self, losses: u64) -> bool {
         *self.losses.borrow() != losses
     }
 
-    /// Resolves when it has been lost since then.
+    /// Resolves when the address has failed since then.
     pub(super) async fn lost_since(&self, losses: u64) {
         let mut seen = self.losses.subscribe();
         // The sender is in this address, which the caller borrows.
         let _ = seen.wait_for(|now| *now != losses).await;
     }
 
-    /// All of its sessions are useless.
+    /// Marks the address as failed, so that its sessions are closed.
     pub(super) fn lose(&self) {
         self.failed.store(true, Ordering::Relaxed);
         self.losses.send_modify(|losses| *losses += 1);
@@ -367,7 +365,7 @@ impl KnownHost {
             .addresses
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // Addresses that the name has no more are forgotten; their sessions keep what they need.
+        // Addresses that the name no longer resolves to are removed; their sessions keep a reference.
         let addresses: Vec<Arc<Address>> = endpoints
             .into_iter()
             .map(|endpoint| {
@@ -389,7 +387,7 @@ impl KnownHost {
     }
 }
 
-/// A host that nothing is known about yet; `hostaddr` saves the lookup of its name.
+/// Creates a host. `hostaddr` saves the lookup of its name.
 fn known_host(config: &Config) -> Option<KnownHost> {
     let name = config.get_hosts().first();
     let at = match (config.get_hostaddrs().first(), name) {
@@ -411,7 +409,7 @@ fn known_host(config: &Config) -> Option<KnownHost> {
     })
 }
 
-/// A limit for the session; `None` if the connection string sets it.
+/// Returns a limit for the session; `None` if the connection string sets it.
 fn unless_set<'a>(config: &Config, setting: &str, limit: &'a str) -> Option<&'a str> {
     let is_set = config
         .get_options()
@@ -462,7 +460,7 @@ fn named(host: &str, error: &Error) -> Error {
     )
 }
 
-/// An attempt that ends without a session, also one that is dropped, has failed.
+/// Marks an attempt as failed if it ends without a session, also on drop.
 struct Attempt<'a> {
     failed: &'a AtomicBool,
     succeeded: bool,

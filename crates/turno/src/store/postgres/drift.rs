@@ -1,4 +1,4 @@
-//! How the schema in the database differs from the one that this program ships.
+//! Differences between the schema in the database and the one that this program ships.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::shipped::{self, Function};
 use crate::error::Result;
 use crate::store::SchemaDrift;
 
-/// What is compared of a function.
+/// The compared properties of a function.
 struct Found {
     body: Vec<u8>,
     definer: bool,
@@ -19,7 +19,7 @@ struct Found {
 }
 
 impl Found {
-    /// More settings than the function was shipped with do no harm; `sql/rights.sql` adds some.
+    /// Additional settings are allowed; `sql/rights.sql` adds some.
     fn is(&self, shipped: &Function<'_>) -> bool {
         self.body == Sha256::digest(shipped.body).as_slice()
             && self.definer == shipped.definer
@@ -30,10 +30,10 @@ impl Found {
     }
 }
 
-/// Compares functions and rights. Every role may ask.
+/// Compares functions and rights. Every role may do that.
 pub(super) async fn drift(client: &impl GenericClient) -> Result<SchemaDrift> {
     let mut drift = functions(client).await?;
-    // The rights are listed by functions; without them, the functions are to be repaired first.
+    // Functions list the rights. If they are missing, they must be repaired first.
     let is_missing = |listing: &str| drift.missing_functions.iter().any(|name| name == listing);
     if !["rights", "settings", "setting_list", "setting_value"]
         .into_iter()
@@ -44,7 +44,7 @@ pub(super) async fn drift(client: &impl GenericClient) -> Result<SchemaDrift> {
     Ok(drift)
 }
 
-/// What differs of the functions alone.
+/// Compares functions only.
 pub(super) async fn functions(client: &impl GenericClient) -> Result<SchemaDrift> {
     let rows = client
         .query_typed(query!(drift_functions), &[])
@@ -65,7 +65,7 @@ pub(super) async fn functions(client: &impl GenericClient) -> Result<SchemaDrift
     {
         match found.get(function.name) {
             None => drift.missing_functions.push(function.name.to_owned()),
-            // A name may stand for several functions, each with arguments of its own.
+            // Several functions may have the same name, with different arguments.
             Some(there) if there.iter().any(|there| there.is(&function)) => {}
             Some(_) => drift.changed_functions.push(function.name.to_owned()),
         }
@@ -85,7 +85,7 @@ async fn grants(client: &impl GenericClient, drift: &mut SchemaDrift) -> Result<
             continue;
         }
         let named = |mut names: Vec<String>| {
-            // A function of several signatures is named once.
+            // A name with several signatures is listed once.
             names.dedup();
             names
                 .iter()
@@ -101,7 +101,7 @@ async fn grants(client: &impl GenericClient, drift: &mut SchemaDrift) -> Result<
     Ok(())
 }
 
-/// The roles that the settings name and that do not exist in this cluster.
+/// Returns the roles that the settings name and that do not exist in this cluster.
 pub(super) async fn missing_roles(client: &impl GenericClient) -> Result<Vec<String>> {
     let rows = client
         .query_typed(query!(roles_missing), &[])

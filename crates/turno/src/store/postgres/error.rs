@@ -1,4 +1,4 @@
-//! What PostgreSQL's errors mean to Turno. The one place that knows SQLSTATE codes.
+//! Classifies PostgreSQL's errors. Only this module knows SQLSTATE codes.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::refusal;
 use super::rights;
 use crate::error::{Error, Kind};
 
-/// Raised by `turno.lock_guard`, `turno.inbox_complete` and `turno.once_complete` for what is stale.
+/// Raised by `turno.lock_guard`, `turno.inbox_complete` and `turno.once_complete` for a stale token or claim.
 const STALE: &str = "TN410";
 
 pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
@@ -28,24 +28,24 @@ pub(crate) fn classify(error: tokio_postgres::Error) -> Error {
     Error::caused(kind, message, error)
 }
 
-/// No session was established, and why.
+/// Returns the error for a session that could not be established.
 pub(super) fn unreachable(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     let (kind, message) = refusal::explain(&error);
     Error::caused(kind, message, error)
 }
 
-/// No session was established, because no answer came in time.
+/// Returns the error for a session that was not established in time.
 pub(super) fn silent(timeout: Duration) -> Error {
     let why = format!("no answer within {timeout:?}");
     unreachable(io::Error::new(io::ErrorKind::TimedOut, why))
 }
 
-/// The SQLSTATE that an error was made from, if the server sent one.
+/// Returns the SQLSTATE of an error, if the server sent one.
 pub(super) fn sqlstate(error: &Error) -> Option<&str> {
     answer(error).map(|error| error.code().code())
 }
 
-/// The server's error that an error was made from, if it sent one.
+/// Returns the server's error in an error, if there is one.
 pub(super) fn answer(error: &Error) -> Option<&DbError> {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -57,7 +57,7 @@ pub(super) fn answer(error: &Error) -> Option<&DbError> {
     None
 }
 
-/// What a SQLSTATE, its message and its hint mean, whichever driver reports them.
+/// Classifies a SQLSTATE with its message and hint, for every driver.
 pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (Kind, String) {
     let refused = |next: &str| (Kind::Refused, format!("{said}: {next}"));
     match code {
@@ -69,12 +69,12 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
             Kind::invalid(field(&said)),
             format!("{said}: {}", hint.unwrap_or_default()),
         ),
-        // Read-only, full, and rights: nothing changes until a person changes it.
+        // Read-only, full, missing rights: an operator must fix it.
         "25006" => {
             refused("the database is read-only; connect to the primary, or end its read-only mode")
         }
-        // What a person has to take away first is named in the message. A right that one of Turno's own functions misses
-        // has a hint of its own.
+        // The message names what an operator must remove first. An error for a missing right of Turno's own functions has its
+        // own hint.
         "2BP01" => (
             Kind::Refused,
             format!("{said}: {}", hint.unwrap_or_default()),
@@ -111,7 +111,7 @@ pub(crate) fn classify_code(code: &str, said: String, hint: Option<String>) -> (
     }
 }
 
-/// The field that a message of the functions' checks begins with.
+/// Returns the field with which a message of the functions' checks begins.
 fn field(said: &str) -> &'static str {
     const FIELDS: [&str; 43] = [
         "queue",

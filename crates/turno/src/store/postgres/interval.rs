@@ -1,4 +1,4 @@
-//! PostgreSQL's `interval`, as far as Turno uses it: a plain length of time.
+//! PostgreSQL's `interval`, limited to durations.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
 
 type AnyError = Box<dyn std::error::Error + Sync + Send>;
 
-/// A length of time that travels as an `interval`. A negative one arrives as zero.
+/// A duration that is sent as an `interval`. A negative one is read as zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Interval(pub Duration);
 
-/// A length of time as the text of an `interval`, for drivers that know no intervals.
+/// Returns a duration as the text of an `interval`, for drivers without intervals.
 ///
 /// In seconds: PostgreSQL 14 rejects a number of microseconds that has more than 32 bits.
 pub(crate) fn interval_text(length: Duration) -> String {

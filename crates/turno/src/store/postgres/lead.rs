@@ -1,7 +1,7 @@
-//! Being the only relay: an advisory lock on a connection of its own, so that it is free at once when its holder dies, and soon
-//! when it stands still.
+//! Leader election of relays: an advisory lock on a separate connection. It is released at once if its holder crashes, and soon if
+//! its holder is frozen.
 //!
-//! Never behind a pooler: the lock would stay behind on one of its server connections.
+//! It is not used behind a pooler: the lock would remain on one of the pooler's server connections.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use super::rows::get;
 use crate::error::{Error, Kind, Result};
 use crate::store::{Leadership, Leading, OutboxLead};
 
-/// How often the session is asked whether it is still there.
+/// Interval of checks of the session.
 const ASK_EVERY: Duration = Duration::from_millis(500);
-/// A session that does not answer for so long is taken for dead.
+/// Timeout of a check.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// And the other way round: a leader that asks nothing for so long stands still, and the server ends its session.
+/// The server ends the session of a leader that sends no check for this long, because it is frozen.
 const SILENCE: &str = "5s";
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
-//! Embedded, forward-only migrations: numbered files make the tables, and the functions, which carry
-//! no data, are written anew with every version. All of it is one transaction behind one advisory
-//! lock, so that instances that start together take turns.
+//! Embedded, forward-only migrations. Numbered files create the tables; the functions, which have no data, are re-created with
+//! each version. All of it is one transaction under an advisory lock, so that instances that start together migrate one after the
+//! other.
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{GenericClient, Row};
@@ -15,8 +15,8 @@ use crate::store::{
 /// Every instance that migrates holds this advisory lock ("turno" in ASCII).
 pub(super) const ADVISORY_LOCK: i64 = 0x0074_7572_6e6f;
 
-/// Table changes, in order; a file's place in the list is its version, and no file ever changes.
-/// A change to a function alone gets an (empty) file here too, so that it reaches the databases.
+/// Table changes, in order. The place of a file in the list is its version, and a released file never changes. A change to
+/// functions only needs an (empty) file too, so that it reaches the databases.
 pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_lock", include_str!("migrations/0001_lock.sql")),
     ("0002_inbox", include_str!("migrations/0002_inbox.sql")),
@@ -35,7 +35,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0012_rules", include_str!("migrations/0012_rules.sql")),
 ];
 
-/// Functions, in the order in which they need each other.
+/// Functions, in the order of their dependencies.
 pub(super) const FUNCTIONS: &[(&str, &str)] = &[
     ("common", include_str!("sql/common.sql")),
     ("lock_acquire", include_str!("sql/lock_acquire.sql")),
@@ -56,7 +56,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = &[
     ("adopt_plan", include_str!("sql/adopt_plan.sql")),
     ("adopt", include_str!("sql/adopt.sql")),
     ("admin", include_str!("sql/admin.sql")),
-    // The last: it closes the others to every role but the owner.
+    // The last one, because it revokes the others from every role but the owner.
     ("rights", include_str!("sql/rights.sql")),
 ];
 
@@ -74,12 +74,12 @@ const SEARCH_PATH: &str = "set local search_path = pg_catalog, pg_temp;";
 /// The oldest program that may use the schema.
 pub(super) const OLDEST_PROGRAM_SQL: &str = "select turno.schema_oldest_program()";
 
-/// The version of the schema in the database and the oldest program that may use it; `None` if there is none.
+/// Returns the version of the schema in the database and the oldest program that may use it; `None` without a schema.
 async fn schema(client: &impl GenericClient) -> Result<Option<Schema>> {
     let Some(version) = version(client).await? else {
         return Ok(None);
     };
-    // Asked only of a newer schema: an older one may not have the function.
+    // Only for a newer schema: an older one may not have the function.
     if version <= SCHEMA_VERSION {
         return Ok(Some(Schema::for_its_program_only(version)));
     }
@@ -90,13 +90,13 @@ async fn schema(client: &impl GenericClient) -> Result<Option<Schema>> {
     }))
 }
 
-/// The version of the schema in the database; `None` if there is none.
+/// Returns the version of the schema in the database; `None` without a schema.
 pub(super) async fn version(client: &impl GenericClient) -> Result<Option<u32>> {
     let rows = client.query_typed("select turno.schema_version()", &[]);
     known(rows.await.map_err(classify))
 }
 
-/// The version that was answered; `None` if the function that answers it is missing.
+/// Returns the version in a row; `None` if the function that returns it is missing.
 pub(super) fn known(rows: Result<Vec<Row>>) -> Result<Option<u32>> {
     match rows {
         Ok(rows) => Ok(rows
@@ -113,7 +113,7 @@ pub(super) async fn migrate(
     options: &MigrateOptions,
 ) -> Result<Migrated> {
     options.check()?;
-    // A role that may only call the functions succeeds when there is nothing to do.
+    // With nothing to do, a role that may only call the functions succeeds.
     let found = schema(&**client).await?;
     let up_to_date = newer(found)?.or_else(|| {
         let from = found.map(|schema| schema.version);
@@ -171,7 +171,7 @@ pub(super) async fn migrate(
     })
 }
 
-/// Changes settings of the database; answers those that had another value.
+/// Changes settings of the database. Returns those that had another value.
 async fn set(client: &impl GenericClient, options: &MigrateOptions) -> Result<Vec<ChangedSetting>> {
     let mut changed = Vec::new();
     for change in &options.settings {
@@ -199,19 +199,19 @@ async fn set(client: &impl GenericClient, options: &MigrateOptions) -> Result<Ve
     Ok(changed)
 }
 
-/// Re-creates functions and re-applies rights, where they differ from what this program ships. A call that is under way
-/// is not disturbed: PostgreSQL replaces a function without a lock on it.
+/// Re-creates functions and re-applies rights that differ from what this program ships. Calls in progress are not affected:
+/// PostgreSQL replaces a function without a lock on it.
 pub(super) async fn repair(
     client: &mut deadpool_postgres::ClientWrapper,
     roles: Roles,
 ) -> Result<SchemaDrift> {
     if migrate(client, &roles.into()).await?.to > SCHEMA_VERSION {
-        // The functions of a newer schema are not this program's to replace.
+        // This program must not replace the functions of a newer schema.
         return Ok(SchemaDrift::default());
     }
     let tx = alone(client).await?;
     let mut found = drift::drift(&*tx).await?;
-    // The function files also revoke what other roles have: a restore without rights leaves every function open to all.
+    // The function files also revoke rights: after a restore without rights, every role may call every function.
     if found.is_repairable() {
         tx.batch_execute(&joined("Function file", FUNCTIONS))
             .await
@@ -237,12 +237,12 @@ pub(super) async fn repair(
     Ok(found)
 }
 
-/// A transaction that no other migration runs beside.
+/// Begins a transaction that excludes other migrations.
 async fn alone(
     client: &mut deadpool_postgres::ClientWrapper,
 ) -> Result<deadpool_postgres::Transaction<'_>> {
     let tx = client.transaction().await.map_err(classify)?;
-    // A lock that cannot be had must not keep every other user of the tables waiting behind it.
+    // Without a lock timeout, other users of the tables would queue behind a migration that waits for a lock.
     tx.batch_execute(&format!(
         "set local lock_timeout = '10s'; set local statement_timeout = 0; set local client_min_messages = warning; {SEARCH_PATH} \
          select pg_advisory_xact_lock({ADVISORY_LOCK})"
@@ -272,7 +272,7 @@ async fn refuse_other_owner(client: &impl GenericClient) -> Result<()> {
     }
 }
 
-/// The SQL from one version to the latest, without the rights.
+/// Returns the SQL from one version to the latest, without the rights.
 fn steps(from: u32) -> String {
     let mut sql = String::new();
     for (version, (name, text)) in (1u32..)
@@ -288,7 +288,7 @@ fn steps(from: u32) -> String {
     sql
 }
 
-/// What is written anew with every version: functions, and the oldest program that may use them.
+/// Returns the SQL that each version repeats: functions, and the oldest program that may use them.
 pub(super) fn latest() -> String {
     let mut sql = joined("Function file", FUNCTIONS);
     sql.push_str(&format!(
@@ -297,7 +297,7 @@ pub(super) fn latest() -> String {
     sql
 }
 
-/// What creates the roles and grants to them, as the settings name them.
+/// Returns the SQL that creates the roles and grants to them, as the settings name them.
 pub(super) fn rights(roles: Roles) -> String {
     match roles {
         Roles::Grant => joined("Rights", GRANTS),
@@ -312,21 +312,20 @@ fn joined(what: &str, files: &[(&str, &str)]) -> String {
         .collect()
 }
 
-/// The whole schema as one SQL script, for those who want to read it, or to run it themselves.
+/// Returns the whole schema as one SQL script, to read it or to run it with another program.
 pub fn script() -> String {
     script_with(Roles::Grant)
 }
 
-/// [`script`] that may leave out the roles and their rights.
+/// Returns the [`script`], with or without the roles and their rights.
 pub fn script_with(roles: Roles) -> String {
     script_of(&roles.into())
 }
 
-/// [`script`] with settings of the database.
+/// Returns the [`script`] with settings of the database.
 ///
 /// # Errors
-///
-/// If the options contradict each other. Names and values of settings are checked by the database.
+/// Returns an error if the options contradict each other. The database checks names and values of settings.
 pub fn script_with_settings(options: &MigrateOptions) -> Result<String> {
     options.check()?;
     Ok(script_of(options))
@@ -341,7 +340,7 @@ fn script_of(options: &MigrateOptions) -> String {
     )
 }
 
-/// The statement that changes a setting.
+/// Returns the statement that changes a setting.
 fn setting_sql(change: &SettingChange) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     format!(

@@ -1,4 +1,4 @@
-//! The outbox's verbs: each is one call of a function.
+//! The outbox: each verb is one call of a function.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -49,7 +49,7 @@ impl OutboxStore for PostgresStore {
 
     async fn outbox_settle(&self, ask: &OutboxSettle) -> Result<OutboxSettled> {
         let refused: Vec<i64> = ask.refused.iter().map(|refusal| refusal.seq.0).collect();
-        // PostgreSQL's text has no room for a zero.
+        // PostgreSQL's text cannot contain a zero.
         let errors: Vec<String> = ask
             .refused
             .iter()
@@ -179,7 +179,7 @@ impl OutboxStore for PostgresStore {
     }
 }
 
-/// The events of an emission, column by column. A column that no event has is not sent.
+/// Columns of the events of an emission. A column that no event has is not sent.
 pub(crate) struct EmitColumns<'a> {
     pub(crate) kinds: Vec<&'a str>,
     pub(crate) payloads: Vec<&'a str>,
@@ -244,7 +244,7 @@ impl<'a> EmitColumns<'a> {
 }
 
 impl EmitColumns<'_> {
-    /// The arguments of [`OUTBOX_EMIT`]; without a request where the transaction is the caller's.
+    /// Returns the arguments of [`OUTBOX_EMIT`], without a request id in the caller's transaction.
     pub(crate) fn arguments<'b>(&'b self, request: &'b Option<String>) -> [Argument<'b>; 10] {
         [
             (&self.kinds, Type::TEXT_ARRAY),
@@ -261,12 +261,12 @@ impl EmitColumns<'_> {
     }
 }
 
-/// A column, if any event has something in it.
+/// Returns a column, if any event has a value in it.
 fn some<T>(column: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
     column.iter().any(Option::is_some).then_some(column)
 }
 
-/// The ids that `outbox_emit_batch` answered.
+/// Returns the ids of `outbox_emit_batch`.
 pub(crate) fn emitted(ids: &[impl AsRef<str>]) -> Result<Vec<Uuid>> {
     ids.iter()
         .map(|id| {
@@ -282,7 +282,7 @@ fn ranges(seqs: &[ItemId]) -> String {
     multirange(&seqs)
 }
 
-/// Columns by position: a claim has many rows, and a name costs a search each.
+/// Reads columns by position: a claim has many rows, and each name costs a search.
 fn claimed(row: &Row) -> Result<ClaimedEvent> {
     let read = || -> Result<ClaimedEvent, tokio_postgres::Error> {
         let number = |column| -> Result<u32, tokio_postgres::Error> {

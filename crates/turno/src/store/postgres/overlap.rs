@@ -1,4 +1,4 @@
-//! Attempts that overlap: a host that does not answer must not use up the time of those that do.
+//! Overlapping attempts, so that a host that does not respond does not delay the others.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::error::{Error, Kind, Result};
 
-/// The next attempt starts after this time, if the one before has not ended.
+/// Time after which the next attempt starts, if the previous one has not ended.
 const NEXT_DELAY: Duration = Duration::from_millis(250);
 
 /// An attempt that has not been started yet.
 pub(super) type Attempt<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Starts the attempts one after the other, and answers the first that succeeds and that `is_wanted`. One that succeeds
-/// without being wanted is the second choice: it is the answer when no other attempt succeeds.
+/// Starts the attempts one after the other, and returns the first result that `is_wanted`. A result that is not wanted is returned
+/// if no other attempt succeeds.
 ///
-/// Cancel-safe: what was begun is dropped.
+/// Cancel-safe: attempts in progress are dropped.
 pub(super) async fn first<T>(
     attempts: Vec<Attempt<'_, T>>,
     is_wanted: impl Fn(&T) -> bool,
@@ -43,7 +43,7 @@ pub(super) async fn first<T>(
     second_choice.ok_or_else(|| together(errors))
 }
 
-/// One error for all attempts. It is retryable if one of them is: that host may come back.
+/// Returns one error for all attempts. It is retryable if one of them is, because that host may become available.
 fn together(mut errors: Vec<Error>) -> Error {
     if errors.len() == 1 {
         return errors.remove(0);

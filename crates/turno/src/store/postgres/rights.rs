@@ -1,5 +1,5 @@
-//! Which role may call which function, read from the one list there is: `sql/rights.sql`. The settings `app_role` and `operator_role`
-//! can give the two roles other names in a database; the list has their usual ones.
+//! The role that may call each function, read from `sql/rights.sql`. The settings `app_role` and `operator_role` can give the two
+//! roles other names in a database; the list has the default names.
 
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::Type;
@@ -10,14 +10,14 @@ use crate::error::{Error, Kind};
 /// PostgreSQL's code for a right that is missing.
 pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
 
-/// What an application's role is a member of.
+/// Default name of the role of applications.
 pub(super) const APP: &str = "turno_app";
-/// What an operator's role is a member of.
+/// Default name of the role of operators.
 pub(super) const OPERATOR: &str = "turno_operator";
 
 const LIST: &str = include_str!("sql/rights.sql");
 
-/// The role that may call a public function; `None` if the function is internal or unknown.
+/// Returns the role that may call a public function; `None` if the function is internal or unknown.
 pub(super) fn role_for(function: &str) -> Option<&'static str> {
     let operator = format!("('{function}', '{OPERATOR}')");
     let app = format!("('{function}', '{APP}')");
@@ -30,7 +30,7 @@ pub(super) fn role_for(function: &str) -> Option<&'static str> {
     }
 }
 
-/// What to run about `permission denied for function NAME`, with the roles' usual names.
+/// Returns what to run after `permission denied for function NAME`, with the default names of the roles.
 pub(super) fn advice(said: &str) -> String {
     let role = function(said).and_then(role_for);
     advice_with(said, role.unwrap_or(APP))
@@ -44,12 +44,12 @@ fn advice_with(said: &str, role: &str) -> String {
     format!("the role may not do this; an administrator runs `grant {role} to <role>`{owner}")
 }
 
-/// The function that a message is about.
+/// Returns the function that a message names.
 fn function(said: &str) -> Option<&str> {
     said.rsplit_once("for function ").map(|(_, name)| name)
 }
 
-/// The same error, with the name that the missing role has in this database. Any other error stays as it is.
+/// Returns the error with the name that the missing role has in this database. Any other error is unchanged.
 pub(super) async fn named(client: &impl GenericClient, error: Error) -> Error {
     let Some(said) = error::answer(&error)
         .filter(|answer| answer.code().code() == INSUFFICIENT_PRIVILEGE && answer.hint().is_none())

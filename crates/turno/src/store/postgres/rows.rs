@@ -1,4 +1,4 @@
-//! From the functions' rows to outcomes.
+//! Reads outcomes from the rows of the functions.
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -8,7 +8,7 @@ use super::interval::Interval;
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
 
-/// The words and numbers that say how many may hold a resource.
+/// Returns the arguments `mode` and `permits`.
 pub(super) fn mode(mode: LockMode) -> (&'static str, Option<i32>) {
     match mode {
         LockMode::Exclusive => ("exclusive", None),
@@ -17,7 +17,7 @@ pub(super) fn mode(mode: LockMode) -> (&'static str, Option<i32>) {
     }
 }
 
-/// A count on its way in; what does not fit is far above any bound anyway.
+/// Returns a count as an argument. A larger one exceeds every limit anyway.
 pub(super) fn count_in(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
@@ -92,20 +92,20 @@ pub(super) fn outcome(row: &Row) -> Result<LockOutcome> {
     }))
 }
 
-/// Whose row of a batch this is, counted from zero.
+/// Returns the place of the caller of this row in its batch, from zero.
 pub(super) fn place(row: &Row) -> Option<usize> {
     usize::try_from(row.try_get::<_, i64>("place").ok()?)
         .ok()?
         .checked_sub(1)
 }
 
-/// Whether a row of a batch says that its caller must ask alone.
+/// Returns whether the caller of this row must make its call alone.
 pub(super) fn is_later(row: &Row) -> bool {
     row.try_get::<_, &str>("outcome")
         .is_ok_and(|outcome| outcome == "later")
 }
 
-/// Whether a claim says that another transaction claims from the queue: then its one row has no id.
+/// Returns whether another transaction claims from the queue: then the only row of a claim has no id.
 pub(super) fn is_claim_later(row: &Row) -> bool {
     row.columns()
         .first()

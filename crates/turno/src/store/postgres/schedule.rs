@@ -1,4 +1,4 @@
-//! The schedules' verbs.
+//! Schedules.
 
 use async_trait::async_trait;
 use tokio_postgres::types::Type;

@@ -1,6 +1,6 @@
 //! The functions of the schema as this program ships them, read from their SQL files.
 
-/// One function as its file defines it, with what decides how it behaves and with whose rights.
+/// One function as its file defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Function<'a> {
     pub(super) name: &'a str,
@@ -14,7 +14,7 @@ pub(super) struct Function<'a> {
 
 const CREATE: &str = "create or replace function turno.";
 
-/// The functions of a file, in its order.
+/// Returns the functions of a file, in its order.
 pub(super) fn functions(sql: &str) -> Vec<Function<'_>> {
     let mut found = Vec::new();
     let mut rest = sql;
@@ -24,7 +24,7 @@ pub(super) fn functions(sql: &str) -> Vec<Function<'_>> {
     found
 }
 
-/// The next function that begins at the start of a line; `rest` is what follows it.
+/// Returns the next function that begins at the start of a line; `rest` is what follows it.
 fn next<'a>(rest: &mut &'a str) -> Option<Function<'a>> {
     let begin = starts_of_lines(rest).find(|&at| rest[at..].starts_with(CREATE))?;
     let text = &rest[begin + CREATE.len()..];
@@ -84,7 +84,7 @@ mod tests {
         );
     }
 
-    /// No function of the shipped files is overlooked because it is written in another way.
+    /// Every function of the shipped files is found, also if it is formatted in another way.
     #[test]
     fn every_shipped_function_is_read() {
         for (file, sql) in super::super::migrate::FUNCTIONS {

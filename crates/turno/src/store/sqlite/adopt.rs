@@ -16,7 +16,7 @@ use crate::clock::{self, as_us};
 use crate::error::Result;
 use crate::store::*;
 
-/// The longest error that is kept, in characters.
+/// Maximum length of a stored error, in characters.
 const ERROR_LENGTH: usize = 4000;
 
 #[async_trait]
@@ -31,7 +31,7 @@ impl AdoptStore for SqliteStore {
         self.read(move |db| change::print(db, &ask)).await
     }
 
-    /// SQLite has no functions that could be in the way; the arguments are checked all the same.
+    /// SQLite has no functions that could conflict, so only the arguments are checked.
     async fn adopt_difference(&self, ask: &AdoptTable) -> Result<String> {
         self.adopt_print(ask).await?;
         Ok(String::new())
@@ -116,7 +116,7 @@ fn acquire(db: &Connection, ask: &AdoptedAcquire) -> Result<AdoptedOutcome> {
     })
 }
 
-/// A release that is sent again, because its answer was lost, finds its own token and its own effect.
+/// Recognizes a repeated release, whose response was lost, by its token and its effect.
 fn release(db: &Connection, ask: &AdoptedRelease) -> Result<AdoptedSettled> {
     let adopted = Adopted::of_shape(db, &ask.table, Shape::Processing)?;
     let (id, token) = (&ask.id, ask.token.0);
@@ -213,7 +213,7 @@ fn stats(db: &Connection, table: &str, user: Option<&str>) -> Result<AdoptedStat
     Ok(stats.into_iter().next().unwrap_or_default())
 }
 
-/// The time as the table's own column has it.
+/// Returns a time in the format of the table's column.
 fn at(adopted: &Adopted, now: i64) -> Value {
     if adopted.text_times {
         Value::Text(clock::from_us(now).to_string())

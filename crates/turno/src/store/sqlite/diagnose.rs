@@ -1,4 +1,4 @@
-//! What `turno doctor` says of an SQLite database.
+//! Findings of `turno doctor` about an SQLite database.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::clock;
 use crate::error::Result;
 use crate::store::{Finding, SCHEMA_VERSION, schema_finding, sweep_finding};
 
-/// A log longer than this means that something keeps it from being folded into the file.
+/// A longer log means that something prevents the checkpoint into the file.
 const LONG_LOG: u64 = 64 << 20;
 
 pub(super) fn diagnose(db: &Connection, place: &Location) -> Result<Vec<Finding>> {

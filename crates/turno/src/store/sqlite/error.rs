@@ -1,4 +1,4 @@
-//! What SQLite's errors mean to Turno. The one place that knows its result codes.
+//! Classifies SQLite's errors. Only this module knows its result codes.
 
 use rusqlite::ErrorCode;
 

@@ -1,5 +1,5 @@
-//! The inbox verbs. Each is one job of the writer, so that its statements are one atomic step; the rules
-//! are in `queries/inbox.sql` and in the modules below, one for each kind of change.
+//! The inbox. Each verb is one job of the writer, so that its statements are one atomic step. The rules are in
+//! `queries/inbox.sql` and in the modules below, one per kind of change.
 //!
 //! An item has a `state` (see `migrations/0012_rules.sql`). A change of it also updates the other items of its group and the
 //! counters in the same transaction, so that no call has to search.
@@ -32,7 +32,7 @@ use crate::clock;
 use crate::error::Result;
 use crate::store::*;
 
-/// Where an item stands.
+/// States of an item.
 mod line {
     pub(super) const READY: i64 = 0;
     pub(super) const TIMED: i64 = 1;
@@ -152,7 +152,7 @@ impl InboxStore for SqliteStore {
     }
 
     async fn inbox_wait(&self, queue: &str) -> Result<Option<Duration>> {
-        // Every commit wakes those who wait, in this process and in others: see `watch.rs`.
+        // Every commit wakes the waiters in this process and in others: see `watch.rs`.
         let queue = queue.to_owned();
         self.read(move |db| claim::next_due(db, &queue, clock::now_us()))
             .await
@@ -161,13 +161,13 @@ impl InboxStore for SqliteStore {
     async fn inbox_idle(&self, ask: &InboxIdle) -> Result<InboxIdleness> {
         Ok(InboxIdleness {
             due: self.inbox_wait(&ask.queue).await?,
-            // Every commit wakes, and there is never a push under way that does not.
+            // Every commit wakes waiters, so there is no push that does not.
             sure: Some(String::new()),
         })
     }
 }
 
-/// Reads with several statements as of one moment, inside a transaction or not.
+/// Reads with several statements from one snapshot, inside a transaction or not.
 pub(super) fn at_once<T>(
     db: &Connection,
     read: impl FnOnce(&Connection) -> Result<T>,
@@ -178,19 +178,19 @@ pub(super) fn at_once<T>(
     answer
 }
 
-/// A length as the number that SQLite knows.
+/// Returns a length as SQLite's integer.
 fn count(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// A queue's number, if anything was ever pushed to it.
+/// Returns a queue's number, if an item was ever pushed to it.
 pub(super) fn find_queue(db: &Connection, name: &str) -> Result<Option<i64>> {
     db.prepare_cached(query!(inbox_queue_find))
         .and_then(|mut find| find.query_row([name], |row| row.get(0)).optional())
         .map_err(classify)
 }
 
-/// Lets the first of a group go, when the one before it has left.
+/// Makes the next item of a group claimable, after the first one has left.
 pub(super) fn next_of_group(db: &Connection, queue: i64, group: &str) -> Result<()> {
     exec(db, INBOX_GROUP_NEXT, (queue, group)).map(drop)
 }

@@ -1,5 +1,5 @@
-//! The lock verbs, each inside the writer's transaction. Exclusive ones are here, shared ones in
-//! `share.rs`; they follow the functions of the same names in PostgreSQL.
+//! Locks, each verb inside the writer's transaction. Exclusive locks are here, shared ones in `share.rs`. The functions match
+//! those of the same names in PostgreSQL.
 
 use rusqlite::{Connection, named_params};
 use uuid::Uuid;
@@ -16,7 +16,7 @@ pub(super) fn find(db: &Connection, resource: &str, now: i64) -> Result<Option<H
     lock_row(db, query!(lock_find), resource)
 }
 
-/// Whether the call would be busy, and with which holder; it only reads, so that a busy call writes nothing.
+/// Returns the holder if the call is busy. It only reads, so that a busy call writes nothing.
 pub(super) fn lose(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Option<Busy>> {
     let Some(held) = find(db, &ask.resource, now)? else {
         return Ok(None);
@@ -41,7 +41,7 @@ pub(super) fn acquire(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lo
     }
 }
 
-/// The exclusive lock. The rule is `lock_is_takeable`, in `queries/rules.sql`.
+/// Acquires an exclusive lock. The rule is `lock_is_takeable`, in `queries/rules.sql`.
 pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
     let was = find(db, &ask.resource, now)?;
     let lasts = as_us(ask.ttl).min(ask.max_hold.map_or(i64::MAX, as_us));
@@ -90,8 +90,7 @@ pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockO
     }
 }
 
-/// Ends whatever a row still holds, with one history row for each holding. Changes no lock row.
-/// Says how many there were.
+/// Ends all holds of a row, with one history row each. Changes no lock row. Returns the number of holds.
 pub(super) fn close(db: &Connection, held: &Held, ending: Ending<'_>, now: i64) -> Result<u64> {
     if held.holds == 0 {
         return Ok(0);
@@ -103,7 +102,7 @@ pub(super) fn close(db: &Connection, held: &Held, ending: Ending<'_>, now: i64) 
     share::close(db, &held.resource, ending, now)
 }
 
-/// The parameters of each of several resources.
+/// Returns the parameters of each of several resources.
 pub(super) fn each(ask: &LockAcquireAll) -> impl Iterator<Item = LockAcquire> + '_ {
     ask.resources.iter().map(|resource| LockAcquire {
         resource: resource.clone(),
@@ -111,7 +110,7 @@ pub(super) fn each(ask: &LockAcquireAll) -> impl Iterator<Item = LockAcquire> + 
     })
 }
 
-/// All or none: the busy one is an error until the savepoint has undone the others.
+/// Acquires all or none: a busy lock is an error until the savepoint has undone the others.
 pub(super) fn acquire_all(
     db: &Connection,
     ask: &LockAcquireAll,
@@ -185,7 +184,7 @@ pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<Re
     Ok(ReleaseOutcome::Released { holds: held.holds })
 }
 
-/// A release of what is not held: the same one again, because its answer was lost, or a stale one.
+/// Releases a lock that is not held: a repetition, because the response was lost, or a stale release.
 pub(super) fn late_release(db: &Connection, ask: &LockRelease, now: i64) -> Result<ReleaseOutcome> {
     if was_ended(db, &ask.resource, ask.token, ask.request, ask.hold)? {
         return Ok(ReleaseOutcome::Released { holds: 0 });
@@ -206,7 +205,7 @@ fn was_ended(
     one(db, query!(history_has_end), ended)
 }
 
-/// How a release is recorded; one that came after the expiry says so.
+/// Returns how the history records a release, which may come after the expiry.
 pub(super) fn released(held: &Held, ask: &LockRelease, now: i64) -> Ending<'static> {
     let reason = (held.expires_at <= now).then_some("after its expiry");
     Ending {
@@ -304,7 +303,7 @@ pub(super) fn list(db: &Connection, ask: &LockList, now: i64) -> Result<Vec<Lock
     many(db, query!(lock_list), ask, |row| holder(row, now))
 }
 
-/// A row that was just seen, in this very transaction, is not there any more.
+/// Returns the error for a row that has disappeared within the transaction.
 fn vanished() -> Error {
     Error::new(
         Kind::Broken,

@@ -1,5 +1,5 @@
-//! Embedded, forward-only migrations, in the writer's transaction: the file's own lock makes instances
-//! that start together take turns.
+//! Embedded, forward-only migrations, in the writer's transaction: the lock of the file makes instances that start together
+//! migrate one after the other.
 
 use rusqlite::Connection;
 
@@ -8,7 +8,7 @@ use crate::clock;
 use crate::error::{Kind, Result};
 use crate::store::{Migrated, OLDEST_PROGRAM, SCHEMA_VERSION, Schema, newer};
 
-/// Table changes, in order; a file's place in the list is its version, and no file ever changes.
+/// Table changes, in order. The place of a file in the list is its version, and a released file never changes.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("0001_lock", include_str!("migrations/0001_lock.sql")),
     ("0002_inbox", include_str!("migrations/0002_inbox.sql")),
@@ -29,7 +29,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
 
 const BEGIN: &str = query!(migration_table);
 
-/// The version of the schema in the database; `None` if there is none.
+/// Returns the version of the schema in the database; `None` without a schema.
 pub(super) fn version(db: &Connection) -> Result<Option<u32>> {
     match db.query_row("select max(version) from turno_migration", [], |row| {
         row.get(0)
@@ -42,12 +42,12 @@ pub(super) fn version(db: &Connection) -> Result<Option<u32>> {
     }
 }
 
-/// The version of the schema in the database and the oldest program that may use it; `None` if there is none.
+/// Returns the version of the schema in the database and the oldest program that may use it; `None` without a schema.
 pub(super) fn schema(db: &Connection) -> Result<Option<Schema>> {
     let Some(version) = version(db)? else {
         return Ok(None);
     };
-    // Asked only of a newer schema: an older one may not have the column.
+    // Only for a newer schema: an older one may not have the column.
     if version <= SCHEMA_VERSION {
         return Ok(Some(Schema::for_its_program_only(version)));
     }
@@ -64,7 +64,7 @@ pub(super) fn schema(db: &Connection) -> Result<Option<Schema>> {
     }))
 }
 
-/// What there is to say where nothing is to be done.
+/// Returns the outcome if there is nothing to migrate.
 pub(super) fn done(db: &Connection) -> Result<Option<Migrated>> {
     let found = schema(db)?;
     if let Some(nothing_to_do) = newer(found)? {
@@ -113,7 +113,7 @@ fn numbered() -> impl Iterator<Item = (u32, &'static (&'static str, &'static str
     (1..).zip(MIGRATIONS)
 }
 
-/// The whole schema as one SQL script, for those who want to read it, or to run it themselves.
+/// Returns the whole schema as one SQL script, to read it or to run it with another program.
 pub fn script() -> String {
     let mut sql = format!("begin immediate;\n\n{BEGIN}\n");
     for (version, (name, text)) in numbered() {

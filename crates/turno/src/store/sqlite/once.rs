@@ -1,4 +1,4 @@
-//! Once's verbs, inside the writer's transaction.
+//! Once, each verb inside the writer's transaction.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
@@ -14,7 +14,7 @@ use crate::store::*;
 pub(crate) const ONCE_COMPLETE: &str = query!(once_complete);
 pub(crate) const ONCE_IS: &str = query!(once_has_ended);
 
-/// The word of the table for a run that has its answer.
+/// State of a run that has its answer, in the table.
 pub(crate) const DONE: &str = "done";
 /// Lists the keys that are in flight or unknown.
 const LIST_OPEN: &str = query!(once_list_open);
@@ -86,7 +86,7 @@ impl OnceStore for SqliteStore {
                 now,
                 as_us(UNKNOWN_KEPT),
             );
-            // Kept answers may be millions, and what is open a few.
+            // There may be millions of stored answers, and only a few keys in flight or unknown.
             let sql = match ask.state {
                 Some(OnceState::InFlight | OnceState::Unknown) => LIST_OPEN,
                 Some(OnceState::Done) | None => query!(once_list),
@@ -164,7 +164,7 @@ pub(super) fn sweep(db: &Connection, batch: u32, now: i64) -> Result<u64> {
     Ok(gone.len() as u64)
 }
 
-/// Tokens stay above those of rows that are deleted.
+/// Keeps new tokens larger than those of deleted rows.
 fn forgotten(db: &Connection, tokens: &[i64]) -> Result<()> {
     match tokens.iter().max() {
         Some(token) => exec(db, query!(lock_floor_raise), [token]).map(drop),
@@ -192,7 +192,7 @@ fn release(db: &Connection, ask: &OnceRelease, now: i64) -> Result<OnceSettled> 
     Ok(OnceSettled::of(done))
 }
 
-/// The answer, if nothing has to be written for it.
+/// Returns the outcome, if nothing must be written for it.
 fn settled_already(db: &Connection, ask: &OnceBegin, now: i64) -> Result<Option<OnceOutcome>> {
     let Some(known) = find(db, &ask.key)? else {
         return Ok(None);
@@ -200,7 +200,7 @@ fn settled_already(db: &Connection, ask: &OnceBegin, now: i64) -> Result<Option<
     let Some(state) = known.state(now) else {
         return Ok(None);
     };
-    // The answer to the same question was lost.
+    // A repetition of the same request, because its response was lost.
     if state == OnceState::InFlight && known.request == ask.request.to_string() {
         return Ok(Some(OnceOutcome::Fresh(known.grant(now))));
     }
@@ -254,7 +254,7 @@ fn find(db: &Connection, key: &str) -> Result<Option<Known>> {
         .map_err(classify)
 }
 
-/// A row.
+/// A row of the table.
 struct Known {
     key: String,
     fingerprint: Option<String>,
@@ -272,7 +272,7 @@ struct Known {
 }
 
 impl Known {
-    /// By position, which is the same in every statement that selects one.
+    /// Reads columns by position, which is the same in every query.
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Known {
             key: row.get(0)?,
@@ -291,7 +291,7 @@ impl Known {
         })
     }
 
-    /// What the row means now; `None` if it is as good as not there.
+    /// Returns the state of the row now; `None` if it has expired.
     fn state(&self, now: i64) -> Option<OnceState> {
         let unknown_until = self.until.saturating_add(self.ttl.max(as_us(UNKNOWN_KEPT)));
         match self.word.as_str() {

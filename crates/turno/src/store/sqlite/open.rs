@@ -1,4 +1,4 @@
-//! Opening a database: durable, in WAL mode, patient with other processes.
+//! Opens a database: durable, in WAL mode, waiting for other processes.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -9,12 +9,12 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::classify;
 use crate::error::{Error, Kind, Result};
 
-/// Looks at a database that another process is writing: at the most this many, a few ms apart.
+/// Maximum number of attempts to open a database that another process writes, a few milliseconds apart.
 const TIMEOUT: i32 = 2000;
-/// How many prepared statements a connection keeps.
+/// Number of prepared statements that a connection caches.
 const STATEMENTS: usize = 64;
 
-/// Where a database is.
+/// Location of a database.
 #[derive(Debug, Clone)]
 pub(super) enum Location {
     /// In a file, for many processes.
@@ -36,7 +36,7 @@ impl Location {
         }
     }
 
-    /// Whether there is a database, which is not created by looking.
+    /// Returns whether the database exists. Does not create it.
     pub(super) fn exists(&self) -> bool {
         match self {
             Location::Memory => true,
@@ -69,7 +69,7 @@ impl Location {
                 ));
             }
         }
-        // An answer is given only after the log is on the disk.
+        // A call returns only after the log is on the disk.
         db.pragma_update(None, "synchronous", "full")
             .map_err(classify)?;
         Ok(db)
@@ -86,7 +86,7 @@ fn create_private(file: &Path) {
     let _ = options.open(file);
 }
 
-/// Another process may be doing the same, or recovering the log; that is over in a moment.
+/// Retries, because another process may open the database or recover its log at the same time.
 fn into_wal(db: &Connection) -> Result<String> {
     for tried in 0..TIMEOUT {
         match db.query_row("pragma journal_mode = wal", [], |row| row.get(0)) {
@@ -102,7 +102,7 @@ fn into_wal(db: &Connection) -> Result<String> {
     ))
 }
 
-/// How a connection waits for another process's transaction: often at first, jittered, not for ever.
+/// Pauses of a connection that waits for another process's transaction: growing, jittered and limited.
 fn wait_for_others(tried: i32) -> bool {
     let longest = 500 + 200 * u64::try_from(tried).unwrap_or(0).min(50);
     thread::sleep(Duration::from_micros(fastrand::u64(200..=longest)));

@@ -1,4 +1,4 @@
-//! The outbox's verbs: events are items of a queue of their own, and what is true of items is true of them.
+//! The outbox: events are items of a separate queue, and the rules of items apply to them.
 
 mod operator;
 mod settle;
@@ -14,7 +14,7 @@ use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
 
-/// A blocked event keeps its place until a person decides: its time, the year 9999, does not come.
+/// Due time of a blocked event, in the year 9999: it keeps its place until an operator decides.
 const NEVER_US: i64 = 253_370_764_800_000_000;
 
 #[async_trait]
@@ -113,7 +113,7 @@ impl OutboxStore for SqliteStore {
     }
 }
 
-/// Stores events, unless that has been done: then their ids are those of the first time.
+/// Stores events. A repetition stores nothing and returns the ids of the first call.
 fn emit(db: &Connection, ask: &InboxPush, ids: &[Uuid], now: i64) -> Result<Vec<Uuid>> {
     const VERB: &str = "outbox_emit";
     if let Some(answer) = request::find(db, ask.request, VERB)? {
@@ -128,7 +128,7 @@ fn emit(db: &Connection, ask: &InboxPush, ids: &[Uuid], now: i64) -> Result<Vec<
     Ok(ids.to_vec())
 }
 
-/// The items that stand for events, and the events' ids.
+/// Returns the items of events, and the events' ids.
 pub(crate) fn items(events: &[NewEvent]) -> Result<(Vec<NewItem>, Vec<Uuid>)> {
     let ids: Vec<Uuid> = events
         .iter()
@@ -152,8 +152,8 @@ fn events(db: &Connection, items: Vec<ClaimedItem>) -> Result<Vec<ClaimedEvent>>
             };
             Ok(ClaimedEvent {
                 seq: item.claim.item,
-                // One that is stored without an id is claimed with the nil id, and the relay sets it aside: an error
-                // here would fail the claim of all others.
+                // An event without an id is claimed with the nil id, and the relay sets it aside. An error here would fail
+                // the claim of all others.
                 id: event_id(item.key.as_deref()).unwrap_or_default(),
                 key: item.group,
                 event: item.payload.into(),

@@ -1,4 +1,4 @@
-//! Rows of the tables, and the few ways in which statements are run.
+//! Rows of the tables, and helpers that run statements.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::clock::{between_us, from_us};
 use crate::error::Result;
 use crate::store::*;
 
-/// How many releases that named no hold a lease remembers.
+/// Number of releases without a hold that a lease remembers.
 const REMEMBERED: usize = 8;
-/// How long an id is, written.
+/// Length of an id as text.
 const ID_LENGTH: usize = 36;
 
 /// A lock row, or a shared hold: they have the same columns.
@@ -30,12 +30,12 @@ pub(super) struct Held {
     pub attribution: Attribution,
     pub hold_ids: String,
     pub requests: String,
-    /// Whether it excludes other owners, as rule `lock_is_held` decides.
+    /// Whether it excludes other owners, by rule `lock_is_held`.
     pub is_held: bool,
 }
 
 impl Held {
-    /// By position, which is the same in every statement that selects one: names cost a search each.
+    /// Reads columns by position, which is the same in every query: each name costs a search.
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Held {
             resource: row.get(0)?,
@@ -64,34 +64,33 @@ impl Held {
         self.mode == "exclusive"
     }
 
-    /// Whether its lease has expired. Whether another owner may take it over is another question: see `queries/rules.sql`.
+    /// Returns whether its lease has expired. Whether another owner may take it over is a separate rule: see `queries/rules.sql`.
     pub(super) fn has_expired(&self, now: i64) -> bool {
         self.expires_at <= now
     }
 
-    /// Whether renewals may still lengthen it.
+    /// Returns whether renewals may extend it.
     pub(super) fn may_last(&self, now: i64) -> bool {
         self.max_until.is_none_or(|until| until > now)
     }
 
-    /// The later of today's expiry and a new one, within max_hold.
+    /// Returns the later of the current expiry and a new one, within max_hold.
     pub(super) fn later(&self, expires_at: i64) -> i64 {
         self.expires_at
             .max(expires_at.min(self.max_until.unwrap_or(i64::MAX)))
     }
 
-    /// Whether this request has taken one of the holds.
+    /// Returns whether this request has taken one of the holds.
     pub(super) fn has_hold(&self, request: Uuid) -> bool {
         self.hold_ids.contains(&request.to_string())
     }
 
-    /// Whether this request has taken another hold than the first.
+    /// Returns whether this request has taken a hold other than the first.
     pub(super) fn is_again(&self, request: Uuid) -> bool {
         !self.hold_ids.starts_with(&request.to_string())
     }
 
-    /// Gives back one hold: the named one, or else the newest, and then remembers the request. False if
-    /// that has been done before.
+    /// Releases one hold: the given one, or the newest, and then remembers the request. Returns false for a repetition.
     pub(super) fn give_back(&mut self, ask: &LockRelease) -> bool {
         match ask.hold {
             Some(hold) if !self.has_hold(hold) => return false,
@@ -129,7 +128,7 @@ impl Held {
             self.min_until.unwrap_or(0)
         };
         if until <= now {
-            // Free, but a waiter is ahead.
+            // Free, but reserved for an earlier waiter.
             return Busy {
                 resource: self.resource,
                 holder: None,
@@ -150,7 +149,7 @@ impl Held {
     }
 }
 
-/// How a holding ends, for its line in the history.
+/// How a hold ends, for its entry in the history.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ending<'a> {
     pub event: HistoryEvent,
@@ -180,13 +179,13 @@ pub(super) fn attribution(row: &Row<'_>) -> rusqlite::Result<Attribution> {
     })
 }
 
-/// A counter, whatever its row has: one value out of range must not fail a claim of many items.
+/// Returns a counter, within its range: one wrong value must not fail a claim of many items.
 pub(super) fn counter(row: &Row<'_>, column: usize) -> rusqlite::Result<u32> {
     let value: i64 = row.get(column)?;
     Ok(u32::try_from(value.max(0)).unwrap_or(u32::MAX))
 }
 
-/// Prepares a statement, or takes it from the connection's cache.
+/// Returns a prepared statement from the connection's cache.
 pub(super) fn prepare<'db>(
     db: &'db Connection,
     sql: &str,

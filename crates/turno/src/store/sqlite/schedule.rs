@@ -1,4 +1,4 @@
-//! The schedules' verbs. A tick and its item are one job of the writer, and so one transaction.
+//! Schedules. A tick and its item are one job of the writer, and so one transaction.
 
 use async_trait::async_trait;
 use rusqlite::Connection;

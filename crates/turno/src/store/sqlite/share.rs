@@ -27,7 +27,7 @@ fn hold(db: &Connection, resource: &str, token: Token, now: i64) -> Result<Optio
         .find(|hold| hold.token == token))
 }
 
-/// Whether the call would be busy, and with which holder; it only reads. `gate` is the lock row.
+/// Returns the holder if the call is busy. It only reads. `gate` is the lock row.
 pub(super) fn lose(
     db: &Connection,
     ask: &LockAcquire,
@@ -125,7 +125,7 @@ fn enter_again(
     Ok(mine.granted(now, reentered))
 }
 
-/// The new expiry, or `None` if the hold is no more.
+/// Returns the new expiry, or `None` if the hold has ended.
 pub(super) fn renew(
     db: &Connection,
     ask: &LockRenew,
@@ -173,13 +173,13 @@ pub(super) fn break_open(
         return Ok(BreakOutcome::NotHeld);
     };
     end(db, &held, ending, now)?;
-    // Broken means free now: its min_hold goes with it; refreshing puts back that of the others.
+    // A broken hold is free at once, without its min_hold; the refresh restores that of the other holds.
     rest(db, &ask.resource, None)?;
     refresh(db, &ask.resource)?;
     Ok(BreakOutcome::Broken)
 }
 
-/// Ends all holds of a resource; says how many there were.
+/// Ends all holds of a resource. Returns how many there were.
 pub(super) fn close(db: &Connection, resource: &str, ending: Ending<'_>, now: i64) -> Result<u64> {
     let holds = holds(db, resource, now)?;
     holds
@@ -211,7 +211,7 @@ fn update(db: &Connection, hold: &Held) -> Result<()> {
     .map(drop)
 }
 
-/// Makes the lock row tell what its holds tell.
+/// Updates the lock row from its holds.
 fn refresh(db: &Connection, resource: &str) -> Result<()> {
     exec(
         db,

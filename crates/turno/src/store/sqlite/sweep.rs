@@ -1,4 +1,4 @@
-//! Tidiness, never correctness.
+//! The sweep. It deletes rows that no rule needs any more.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::{HistoryEvent, Sweep, Swept};
 
-/// How long a request may be asked again, to be answered as the first time.
+/// How long a repeated request gets the result of the first one.
 const REQUESTS_KEPT: Duration = Duration::from_secs(10 * 60);
 
 pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
@@ -66,7 +66,7 @@ pub(super) fn sweep(db: &Connection, ask: &Sweep, now: i64) -> Result<Swept> {
     })
 }
 
-/// The inbox's records of what is over: completions with their keys, keys of discarded items, answered requests, empty claims.
+/// Deletes old rows of the inbox: completions with their keys, keys of discarded items, results of requests, empty claims.
 fn inbox_records(db: &Connection, ask: &Sweep, now: i64) -> Result<u64> {
     let done = (now.saturating_sub(as_us(ask.keep_completed)), ask.batch);
     exec(db, query!(sweep_inbox_key), done)?;

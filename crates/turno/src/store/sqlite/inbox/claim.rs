@@ -1,4 +1,4 @@
-//! Claiming items, and taking over what vanished workers held.
+//! Claims items, and takes over those of crashed workers.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::clock::{as_us, between_us, from_us};
 use crate::error::Result;
 use crate::store::*;
 
-/// A claim takes over expired ones until it has taken so many items; the next one goes on.
+/// Maximum number of items of expired claims that one claim takes over; the next claim continues.
 const TAKEN_OVER: usize = 10_000;
-/// And so many claims at the most.
+/// Maximum number of expired claims that one claim takes over.
 const CLAIMS_TAKEN_OVER: u32 = 1_000;
 
-/// One claim call, and the items that it took.
+/// One claim and its items.
 #[derive(Debug, Clone)]
 pub(crate) struct ClaimRow {
     pub id: i64,
@@ -50,7 +50,7 @@ pub(crate) fn find(db: &Connection, token: Uuid) -> Result<Option<ClaimRow>> {
         .map_err(classify)
 }
 
-/// A look that writes nothing: the answer, if there is nothing to claim, or it has been claimed already.
+/// Returns the result without a write, if no item can be claimed or the claim is a repetition.
 pub(crate) fn look(
     db: &Connection,
     ask: &InboxClaim,
@@ -73,7 +73,7 @@ pub(crate) fn look(
     Ok(Some(Vec::new()))
 }
 
-/// Claims in this order; the payloads have so many bytes together at the most, unless one alone has more.
+/// Claims in this order. The payloads have at most `max_bytes` together, unless a single one is larger.
 pub(crate) fn claim(
     db: &Connection,
     ask: &InboxClaim,
@@ -132,7 +132,7 @@ fn claimed(row: &Row<'_>, token: Uuid, until: i64) -> rusqlite::Result<ClaimedIt
     })
 }
 
-/// Takes what is in front, into a claim of its own.
+/// Claims the first items.
 fn take(
     db: &Connection,
     queue: i64,
@@ -164,7 +164,7 @@ fn take(
     Ok(items)
 }
 
-/// What is in front: by priority, and then first what has a time that has come.
+/// Selects the first items: by priority, and then those whose due time has come before those without one.
 fn in_line(
     db: &Connection,
     (queue, limit): (i64, u32),
@@ -186,11 +186,11 @@ fn in_line(
     Ok(items)
 }
 
-/// How many bytes a claim still has room for.
+/// Number of bytes that a claim has left.
 struct Room {
     bytes: usize,
     is_empty: bool,
-    /// An item did not fit: what comes after it is not taken before it.
+    /// Whether an item did not fit: later items must not be claimed before it.
     is_full: bool,
 }
 
@@ -203,7 +203,7 @@ impl Room {
         }
     }
 
-    /// Whether an item fits. The first one does, whatever its size.
+    /// Returns whether an item fits. The first one always does.
     fn takes(&mut self, bytes: usize) -> bool {
         self.is_full |= bytes > self.bytes && !self.is_empty;
         if !self.is_full {
@@ -213,7 +213,7 @@ impl Room {
         !self.is_full
     }
 
-    /// The rows of a statement, until one does not fit. Its fourth column is the payload.
+    /// Returns the rows of a statement until one does not fit. The fourth column is the payload.
     fn fill(
         &mut self,
         db: &Connection,
@@ -241,7 +241,7 @@ impl Room {
     }
 }
 
-/// Puts the items into a claim of their own.
+/// Stores the items in a new claim.
 fn hold(
     db: &Connection,
     queue: i64,

@@ -1,4 +1,4 @@
-//! Completing items, many with a few statements: what is completed together was mostly claimed together.
+//! Completes many items with few statements, because they were mostly claimed together.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -36,7 +36,7 @@ fn complete_all(db: &Connection, claims: &[ClaimId], now: i64) -> Result<Settled
     }
     tally.write(db)?;
     let count = done.len() as u64;
-    // What was given twice is done once: the second time it is stale.
+    // A claim that is given twice is completed once; the second one is stale.
     let stale = claims.iter().filter(|claim| !done.remove(*claim));
     Ok(Settled {
         stale: stale.copied().collect(),
@@ -44,7 +44,7 @@ fn complete_all(db: &Connection, claims: &[ClaimId], now: i64) -> Result<Settled
     })
 }
 
-/// Completes those of the items that the claim holds; answers which.
+/// Completes the items that the claim holds. Returns which.
 pub(crate) fn of_claim(
     db: &Connection,
     claim: &ClaimRow,

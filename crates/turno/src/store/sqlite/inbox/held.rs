@@ -1,4 +1,4 @@
-//! Items in workers' hands, and how they leave them when they are not done: to be tried again, or set aside.
+//! Items in flight, and how they leave their claim without completion: to be retried, or as failed items.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::clock::as_us;
 use crate::error::Result;
 use crate::store::*;
 
-/// The longest error that is kept, in bytes.
+/// Maximum length of a stored error, in bytes.
 const ERROR_BYTES: usize = 4000;
-/// The pause after the first failed attempt; it doubles with each further one.
+/// Pause after the first failed attempt. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause, before jitter.
+/// Longest pause, before jitter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
-/// What is recorded of the attempt of a worker that vanished.
+/// Error of the attempt of a crashed worker.
 const VANISHED: &str = "the worker vanished: its claim was not extended in time";
 
 /// An item that a claim holds.
@@ -37,13 +37,13 @@ pub(crate) struct Held<'a> {
 /// How an attempt ends without success.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AttemptEnd<'a> {
-    /// Its handler said so.
+    /// The handler has failed.
     Failed(&'a Failure),
-    /// Its worker vanished.
+    /// The worker has crashed.
     Abandoned,
 }
 
-/// What becomes of an item that leaves its claim.
+/// State of an item after it has left its claim.
 #[derive(Debug, Clone, Copy)]
 enum NextState {
     Due(i64),
@@ -52,7 +52,7 @@ enum NextState {
 
 pub(crate) const HELD: &str = query!(inbox_held_find);
 
-/// The item, if the claim still holds it. `find` is [`HELD`].
+/// Returns the item, if the claim still holds it. `find` is [`HELD`].
 pub(crate) fn find<'a>(
     find: &mut CachedStatement<'_>,
     id: i64,
@@ -73,7 +73,7 @@ pub(crate) fn find<'a>(
     .map_err(classify)
 }
 
-/// All that a claim still holds, in its order.
+/// Returns the items that a claim still holds, in its order.
 pub(crate) fn of_claim<'a>(db: &Connection, claim: &'a ClaimRow) -> Result<Vec<Held<'a>>> {
     let mut statement = db.prepare_cached(HELD).map_err(classify)?;
     let mut held = Vec::new();
@@ -88,7 +88,7 @@ impl Held<'_> {
         self.id
     }
 
-    /// Its attempt is counted and recorded, and it is tried again if it may be.
+    /// Counts and records the attempt. The item is retried if it has attempts left.
     pub(crate) fn end(
         mut self,
         db: &Connection,
@@ -119,12 +119,12 @@ impl Held<'_> {
         self.let_go(db, tally, next, now)
     }
 
-    /// It was not begun, or is taken away: due at once, and no attempt counted.
+    /// Gives the item back, because it was not started or is taken away: due at once, without counting an attempt.
     pub(crate) fn give_back(self, db: &Connection, tally: &mut Tally, now: i64) -> Result<()> {
         self.defer(db, tally, Duration::ZERO, now)
     }
 
-    /// The same, but due only after so long.
+    /// Gives the item back, due after a delay.
     pub(crate) fn defer(
         self,
         db: &Connection,
@@ -136,13 +136,13 @@ impl Held<'_> {
         self.let_go(db, tally, NextState::Due(due), now)
     }
 
-    /// The outcome of its attempt is unknown. That is counted apart from failures.
+    /// Records that the outcome of the attempt is unknown. That is counted separately from failures.
     pub(crate) fn doubtful(mut self) -> Self {
         self.count_doubt();
         self
     }
 
-    /// Doubts saturate. `attempts` is always the sum of failures and doubts.
+    /// The number of doubts saturates. `attempts` is always the sum of failures and doubts.
     fn count_doubt(&mut self) {
         if self.abandoned < MAX_DOUBTS {
             self.attempts = self.attempts.saturating_add(1);
@@ -154,7 +154,8 @@ impl Held<'_> {
         self.max_attempts != u32::from(UNLIMITED_ATTEMPTS) && self.attempts >= self.max_attempts
     }
 
-    /// Exponential, and jittered, so that what failed together does not come back together.
+    /// Returns the pause before the next attempt: exponential, and jittered, so that items that failed together are not retried
+    /// together.
     fn pause(&self) -> Duration {
         let doubled = 2_u32.saturating_pow(self.attempts.saturating_sub(1));
         FIRST_PAUSE

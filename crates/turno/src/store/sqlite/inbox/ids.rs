@@ -1,5 +1,5 @@
-//! Lists of ids as short text: `5-9 12 d3` is 5, 6, 7, 8, 9, 12 and the marked 3. What is pushed or
-//! claimed together mostly has neighbouring ids, so that a thousand of them are a few characters.
+//! Lists of ids as short text: `5-9 12 d3` is 5, 6, 7, 8, 9, 12 and the marked 3. Items that are pushed or claimed together mostly
+//! have consecutive ids, so that a thousand of them need a few characters.
 
 use std::fmt::Write as _;
 
@@ -62,12 +62,12 @@ pub(crate) fn decode(text: &str) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The ids alone.
+/// Returns the ids without the marks.
 pub(crate) fn decode_ids(text: &str) -> Result<Vec<i64>> {
     Ok(decode(text)?.into_iter().map(|(_, id)| id).collect())
 }
 
-/// The ids as a list for `json_each`, which is how SQLite takes many values at once.
+/// Returns the ids as a list for `json_each`, by which a statement takes many values.
 pub(crate) fn json(ids: &[i64]) -> String {
     let mut text = String::with_capacity(2 + 8 * ids.len());
     for id in ids {

@@ -1,4 +1,4 @@
-//! Items as people see them, page by page.
+//! Lists of items, page by page.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -40,7 +40,7 @@ pub(crate) fn list(db: &Connection, ask: &InboxList, now: i64) -> Result<Vec<Ite
     Ok(items)
 }
 
-/// Where a page begins and how long it is: each method answers the ids of one kind that may be on it.
+/// Begin and length of a page. Each method returns the ids of one state that may be on it.
 struct Page<'a> {
     db: &'a Connection,
     queue: i64,
@@ -130,7 +130,7 @@ pub(crate) fn view(db: &Connection, id: i64, state: ItemState) -> Result<Option<
     Ok(Some(item))
 }
 
-/// How many errors an item has had, and the item, still without them.
+/// Returns the number of errors of an item, and the item without them.
 fn view_row(row: &Row<'_>, id: i64, state: ItemState) -> rusqlite::Result<(u32, ItemView)> {
     let pushed_at: i64 = row.get(7)?;
     let due: Option<i64> = row.get(8)?;
@@ -138,7 +138,7 @@ fn view_row(row: &Row<'_>, id: i64, state: ItemState) -> rusqlite::Result<(u32, 
     let until: Option<i64> = row.get(11)?;
     let at = match state {
         ItemState::Processing => claimed_at,
-        // One whose claim has expired is pending since then.
+        // An item whose claim has expired is pending since then.
         ItemState::Pending => until.or(due),
         _ => due,
     };

@@ -1,4 +1,4 @@
-//! Storing items.
+//! Stores items.
 
 use rusqlite::{CachedStatement, Connection};
 
@@ -49,7 +49,7 @@ pub(crate) fn store(db: &Connection, ask: &InboxPush, now: i64) -> Result<Vec<Pu
     Ok(pushed)
 }
 
-/// The item that has the key: this one, unless another has it already.
+/// Returns the item that has the unique key: this one, unless another one has it already.
 fn take_key(
     key: &mut CachedStatement<'_>,
     queue: i64,

@@ -1,4 +1,4 @@
-//! What was answered to whom: a request whose answer was lost is asked again, and gets the same one.
+//! Results by request id: a request that is repeated, because its response was lost, gets the same result.
 
 use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
@@ -57,8 +57,8 @@ pub(crate) fn remember_pushed(
     remember(db, request, "push", now, &answer)
 }
 
-/// Settles claims, unless that has been done. What was done to nothing need not be remembered: a stale
-/// claim is stale for ever.
+/// Settles claims, unless the request is a repetition. A result without settled claims is not stored, because a stale claim stays
+/// stale.
 pub(crate) fn settled(
     db: &Connection,
     (request, verb): (Uuid, &str),
@@ -75,7 +75,7 @@ pub(crate) fn settled(
     Ok(settled)
 }
 
-/// How many were done, and then the stale claims: `2 17@… 18@…`.
+/// Returns a result as text: the number of settled claims, and then the stale ones: `2 17@… 18@…`.
 fn encode(settled: &Settled) -> String {
     let mut words = vec![settled.done.to_string()];
     words.extend(settled.stale.iter().map(ClaimId::to_string));

@@ -1,4 +1,4 @@
-//! What people do to stuck items: requeue or discard what has failed, reset what is held for too long.
+//! Operator actions on items: requeue or discard failed ones, reset those that are held for too long.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(crate) fn discard(db: &Connection, ask: &InboxFailedItems, now: i64) -> Resu
     )
 }
 
-/// Applies a person's decision to failed items, and records it. Returns to how many.
+/// Applies an operator action to failed items, and records it. Returns the number of items.
 fn decide(
     db: &Connection,
     ask: &InboxFailedItems,
@@ -58,7 +58,7 @@ fn decide(
                 count += 1;
             }
         }
-        // One after the other, so that an id given twice counts once.
+        // One after the other, so that a repeated id counts once.
         Some(ids) => {
             let mut find = db
                 .prepare_cached(query!(inbox_failed_one))
@@ -111,8 +111,8 @@ pub(crate) fn revive(
     Ok(())
 }
 
-/// Deletes a failed item. Its group went on when it failed, and is not concerned; its key is kept as that of a completed
-/// item is, so that a repeated push is still a duplicate.
+/// Deletes a failed item. Its group has continued when it failed. Its unique key is kept as that of a completed item, so that a
+/// repeated push is still a duplicate.
 fn forget(db: &Connection, queue: i64, id: i64, tally: &mut Tally, now: i64) -> Result<()> {
     exec(db, query!(inbox_key_done), (queue, id, now))?;
     delete(db, id)?;

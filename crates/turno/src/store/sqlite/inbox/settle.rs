@@ -1,4 +1,4 @@
-//! Failing, giving back and extending: each presents its claim, and one that is no longer right is stale.
+//! Fails, gives back and extends items. A claim that is not valid any more is stale.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -51,7 +51,7 @@ pub(super) fn extend(db: &Connection, ask: &InboxExtend, now: i64) -> Result<Set
                     let extend = query!(inbox_claim_extend);
                     exec(db, extend, (row.id, until))?;
                 }
-                // Given twice, it is still held, and counted once.
+                // A claim that is given twice is still held, and counts once.
                 settled.done += u64::from(seen.insert(*claim));
             }
             None => settled.stale.push(*claim),
@@ -60,7 +60,7 @@ pub(super) fn extend(db: &Connection, ask: &InboxExtend, now: i64) -> Result<Set
     Ok(settled)
 }
 
-/// Makes a change to each item that is held as claimed.
+/// Changes each item that its claim still holds.
 fn each<T>(
     db: &Connection,
     claims: impl Iterator<Item = (ClaimId, T)>,
@@ -87,7 +87,7 @@ fn each<T>(
     Ok(settled)
 }
 
-/// Claims by token: what is settled together was mostly claimed together, and is looked up once.
+/// Cache of claims by token, because items that are settled together were mostly claimed together.
 #[derive(Debug, Default)]
 struct Known(HashMap<Uuid, Option<ClaimRow>>);
 

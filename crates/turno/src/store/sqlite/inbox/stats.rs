@@ -1,4 +1,4 @@
-//! How many items are in which state, from counts that every change has kept.
+//! Number of items in each state, from counters that every change updates.
 
 use rusqlite::{Connection, Row};
 
@@ -15,11 +15,11 @@ struct Counted {
     held: i64,
     failed: i64,
     completed: i64,
-    /// Held, but by claims whose time is up.
+    /// Held by claims that have expired.
     expired: i64,
-    /// Waiting, and with a time.
+    /// Waiting, with a due time.
     timed: i64,
-    /// Of these, how many whose time has come.
+    /// Waiting, with a due time that has come.
     due: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Counting: what one verb changed, added up and written once at its end.
+//! Changes of counters, added up during a call and written once at its end.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 /// The spans of `turno_inbox_due`, as bits of a time in microseconds.
 pub(crate) const SPANS: [i64; 3] = [16, 28, 40];
 
-/// Changes to the counts, not written yet.
+/// Changes of counters that are not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     queues: BTreeMap<i64, Counts>,
@@ -19,7 +19,7 @@ pub(crate) struct Tally {
     claims: BTreeMap<i64, i64>,
 }
 
-/// How many more of a queue's items are where.
+/// Changes of the counters of a queue.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub waiting: i64,
@@ -33,7 +33,7 @@ impl Tally {
         self.queues.entry(queue).or_default()
     }
 
-    /// An item waits now, perhaps for its time.
+    /// Counts an item that waits, perhaps for its due time.
     pub(crate) fn waits(&mut self, queue: i64, due: Option<i64>) {
         self.of(queue).waiting += 1;
         if let Some(due) = due {
@@ -41,7 +41,7 @@ impl Tally {
         }
     }
 
-    /// An item that waited, perhaps for its time, does so no longer.
+    /// Counts an item that no longer waits.
     pub(crate) fn stops_waiting(&mut self, queue: i64, due: Option<i64>) {
         self.of(queue).waiting -= 1;
         if let Some(due) = due {
@@ -49,7 +49,7 @@ impl Tally {
         }
     }
 
-    /// An item has left a claim.
+    /// Counts an item that has left its claim.
     pub(crate) fn leaves(&mut self, queue: i64, claim: i64) {
         self.of(queue).held -= 1;
         *self.claims.entry(claim).or_default() += 1;

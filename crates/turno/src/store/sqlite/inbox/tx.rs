@@ -16,7 +16,7 @@ pub(crate) const INBOX_GROUP_NEXT: &str = query!(inbox_group_unblock);
 pub(crate) const INBOX_ERROR_FORGET: &str = query!(inbox_error_delete);
 pub(crate) const SEEN: &str = query!(mark_processed);
 
-/// When an item may be claimed, if not at once: the time that is stored.
+/// Returns the stored due time of an item; `None` if it may be claimed at once.
 pub(crate) fn due_us(item: &NewItem, now: i64) -> Option<i64> {
     let due = match item.due? {
         Due::After(delay) => now.saturating_add(as_us(delay)),

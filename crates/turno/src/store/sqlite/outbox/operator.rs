@@ -1,4 +1,4 @@
-//! What people see of the outbox, and what they do with dead events.
+//! Lists and operator actions of the outbox.
 
 use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use crate::store::sqlite::inbox::{find_queue, list as items, next_of_group, stat
 use crate::store::sqlite::rows::{exec, many, one};
 use crate::store::*;
 
-/// How far a clock may have been behind when it made an event's id.
+/// Tolerated clock difference between the creation of an event's id and the store.
 const CLOCKS_DIFFER_US: i64 = 24 * 60 * 60 * 1_000_000;
 
 pub(super) fn stats(db: &Connection, now: i64) -> Result<OutboxStats> {
@@ -86,7 +86,7 @@ fn scheduled(db: &Connection, queue: i64, ask: &OutboxList, now: i64) -> Result<
     with_times(db, ids, EventState::Scheduled)
 }
 
-/// Events that wait for a time, whether it comes or not.
+/// Events with a due time, including blocked ones.
 fn with_times(db: &Connection, ids: Vec<i64>, state: EventState) -> Result<Vec<EventView>> {
     let mut events = Vec::with_capacity(ids.len());
     for id in ids {
@@ -199,7 +199,7 @@ pub(super) fn find(db: &Connection, id: Uuid, now: i64) -> Result<Option<EventVi
 
 fn sent(db: &Connection, queue: i64, id: Uuid) -> Result<Option<EventView>> {
     type Found = (EventView, Option<String>);
-    // Nothing is dispatched before it is emitted, and most ids say when that was.
+    // An event is dispatched after it was emitted, and most ids contain that time.
     let since = id.get_timestamp().map_or(0, |time| {
         let (seconds, nanos) = time.to_unix();
         let us = i64::try_from(seconds).unwrap_or(0) * 1_000_000 + i64::from(nanos) / 1000;
@@ -227,10 +227,10 @@ fn dead(db: &Connection, queue: i64, id: &str) -> Result<Option<Failed>> {
         .map_err(classify)
 }
 
-/// A blocked event: its number, its id and its ordering key.
+/// A blocked event: its item id, its event id and its ordering key.
 type Blocked = (i64, String, Option<String>);
 
-/// Those of the blocked events that are named, or all.
+/// Returns the blocked events with the given ids, or all.
 fn blocked_among(db: &Connection, queue: i64, ids: Option<&[Uuid]>) -> Result<Vec<Blocked>> {
     let blocked = query!(outbox_list_blocked);
     let all: Vec<Blocked> = many(db, blocked, (queue, NEVER_US, 0, -1), |row| row.try_into())?;
@@ -244,7 +244,7 @@ fn blocked_among(db: &Connection, queue: i64, ids: Option<&[Uuid]>) -> Result<Ve
         .collect())
 }
 
-/// Events of one parked key belong together: they are revived together, in their order.
+/// Requeues the events of a parked key together, in their order.
 pub(super) fn requeue(db: &Connection, ask: &OutboxRequeue, now: i64) -> Result<u64> {
     let Some(queue) = find_queue(db, OUTBOX_QUEUE)? else {
         return Ok(0);
@@ -319,7 +319,7 @@ pub(super) fn discard(db: &Connection, ask: &OutboxDiscard, now: i64) -> Result<
         give_up(seq, &name)?;
         tally.of(queue).failed -= 1;
         many_gone += 1;
-        // A key of which nothing is dead any more goes on.
+        // A key without dead events continues.
         if let Some(key) = key {
             let behind = query!(outbox_dead_of_key);
             let left: Vec<i64> = many(db, behind, (queue, &key), |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! What became of the events of a claim: all of them at once.
+//! Stores the results of all events of a claim at once.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -106,7 +106,7 @@ fn of_claim(
     Ok(settled)
 }
 
-/// The broker would not have it: it is tried again, or dead.
+/// Stores a refusal: the event is retried, or dead.
 fn refuse(
     db: &Connection,
     claim: &ClaimRow,
