@@ -108,6 +108,6 @@ mod tests {
     /// Returns the name of a function that starts on this line and has the parameter of a rule.
     fn rule_in(line: &str) -> Option<&str> {
         let name = line.strip_prefix("async fn ")?;
-        name.strip_suffix("(bed: &TestStore) {")
+        name.strip_suffix("(test_store: &TestStore) {")
     }
 }

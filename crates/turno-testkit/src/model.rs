@@ -97,13 +97,13 @@ fn step() -> impl Strategy<Value = Step> {
 ///
 /// # Errors
 /// Returns the shortest history found on which the store and the model disagree, and the step.
-pub fn check(bed: &TestStore, cases: u32, flaw: Flaw) -> Result<(), String> {
+pub fn check(test_store: &TestStore, cases: u32, flaw: Flaw) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .unwrap();
-    let turno = runtime.block_on(bed.turno());
+    let turno = runtime.block_on(test_store.turno());
     let config = Config {
         cases,
         failure_persistence: None,
@@ -117,7 +117,7 @@ pub fn check(bed: &TestStore, cases: u32, flaw: Flaw) -> Result<(), String> {
         // New names per history, because all histories share one store.
         number.set(number.get() + 1);
         let agreed = runtime.block_on(play(
-            bed,
+            test_store,
             &turno,
             &format!("h{}", number.get()),
             &steps,

@@ -18,14 +18,14 @@ use turno::store::{SCHEMA_VERSION, postgres, sqlite};
 use turno::{Migrate, Turno};
 use turno_testkit::conformance::TestStore;
 
-fn beds() -> [TestStore; 2] {
+fn test_stores() -> [TestStore; 2] {
     [TestStore::sqlite(), TestStore::empty_postgres()]
 }
 
 /// Returns tables, functions and rights, as text that can be compared.
-async fn shape(bed: &TestStore) -> String {
-    if bed.is_sqlite() {
-        let db = bed.sqlite_connection();
+async fn shape(test_store: &TestStore) -> String {
+    if test_store.is_sqlite() {
+        let db = test_store.sqlite_connection();
         let mut ask = db
             .prepare("select sql from sqlite_schema where sql is not null order by name")
             .unwrap();
@@ -36,7 +36,7 @@ async fn shape(bed: &TestStore) -> String {
             .collect();
         return rows.join(";\n");
     }
-    let client = bed.postgres_connection().await;
+    let client = test_store.postgres_connection().await;
     let mut lines = Vec::new();
     for sql in [
         "select concat_ws(' ', c.relname, c.relkind, c.relpersistence, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, \
@@ -59,19 +59,20 @@ async fn shape(bed: &TestStore) -> String {
     lines.join("\n")
 }
 
-fn script(bed: &TestStore) -> String {
-    if bed.is_sqlite() {
+fn script(test_store: &TestStore) -> String {
+    if test_store.is_sqlite() {
         sqlite::script()
     } else {
         postgres::script()
     }
 }
 
-async fn execute(bed: &TestStore, sql: &str) {
-    if bed.is_sqlite() {
-        bed.sqlite_connection().execute_batch(sql).unwrap();
+async fn execute(test_store: &TestStore, sql: &str) {
+    if test_store.is_sqlite() {
+        test_store.sqlite_connection().execute_batch(sql).unwrap();
     } else {
-        bed.postgres_connection()
+        test_store
+            .postgres_connection()
             .await
             .batch_execute(sql)
             .await
@@ -79,8 +80,8 @@ async fn execute(bed: &TestStore, sql: &str) {
     }
 }
 
-fn migrations(bed: &TestStore) -> &'static str {
-    if bed.is_sqlite() {
+fn migrations(test_store: &TestStore) -> &'static str {
+    if test_store.is_sqlite() {
         "turno_migration"
     } else {
         "turno.migration"
@@ -89,16 +90,16 @@ fn migrations(bed: &TestStore) -> &'static str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_that_start_together_all_succeed() {
-    for bed in beds() {
+    for test_store in test_stores() {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..8 {
-            let url = bed.url().to_owned();
+            let url = test_store.url().to_owned();
             tasks.spawn(async move { Turno::connect(&url).await.map(drop) });
         }
         for connected in tasks.join_all().await {
             connected.unwrap();
         }
-        let turno = bed.turno().await;
+        let turno = test_store.turno().await;
         assert_eq!(
             turno.store().schema_version().await.unwrap(),
             Some(SCHEMA_VERSION)
@@ -108,29 +109,29 @@ async fn many_that_start_together_all_succeed() {
 }
 
 /// Migrates to a future version, which programs from `oldest_program` on may use, or only programs of that version.
-async fn migrate_to_tomorrow(bed: &TestStore, oldest_program: Option<u32>) -> u32 {
+async fn migrate_to_tomorrow(test_store: &TestStore, oldest_program: Option<u32>) -> u32 {
     let newer = SCHEMA_VERSION + 1;
-    let table = migrations(bed);
-    let at = if bed.is_sqlite() {
+    let table = migrations(test_store);
+    let at = if test_store.is_sqlite() {
         "0"
     } else {
         "clock_timestamp()"
     };
     let oldest = oldest_program.map_or("null".to_owned(), |version| version.to_string());
-    execute(bed, &format!("insert into {table} (version, name, applied_at, oldest_program) values ({newer}, 'from_the_future', {at}, {oldest})")).await;
+    execute(test_store, &format!("insert into {table} (version, name, applied_at, oldest_program) values ({newer}, 'from_the_future', {at}, {oldest})")).await;
     newer
 }
 
 #[tokio::test]
 async fn a_newer_schema_that_is_compatible_is_used_and_left_alone() {
-    for bed in beds() {
-        bed.turno().await.close().await;
-        let newer = migrate_to_tomorrow(&bed, Some(SCHEMA_VERSION)).await;
-        let before = shape(&bed).await;
+    for test_store in test_stores() {
+        test_store.turno().await.close().await;
+        let newer = migrate_to_tomorrow(&test_store, Some(SCHEMA_VERSION)).await;
+        let before = shape(&test_store).await;
         for migrate in [Migrate::Auto, Migrate::Never] {
             let turno = Turno::builder()
                 .migrate(migrate)
-                .connect(bed.url())
+                .connect(test_store.url())
                 .await
                 .unwrap();
             let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
@@ -147,25 +148,25 @@ async fn a_newer_schema_that_is_compatible_is_used_and_left_alone() {
             let said = findings.iter().find(|finding| finding.check == "schema");
             assert!(said.unwrap().detail.contains("compatible"), "{said:?}");
         }
-        assert_eq!(shape(&bed).await, before);
+        assert_eq!(shape(&test_store).await, before);
     }
 }
 
 #[tokio::test]
 async fn a_newer_schema_is_refused_and_left_alone() {
-    for (bed, oldest_program) in beds().into_iter().chain(beds()).zip([
+    for (test_store, oldest_program) in test_stores().into_iter().chain(test_stores()).zip([
         None,
         None,
         Some(SCHEMA_VERSION + 1),
         Some(SCHEMA_VERSION + 1),
     ]) {
-        bed.turno().await.close().await;
-        let newer = migrate_to_tomorrow(&bed, oldest_program).await;
-        let before = shape(&bed).await;
+        test_store.turno().await.close().await;
+        let newer = migrate_to_tomorrow(&test_store, oldest_program).await;
+        let before = shape(&test_store).await;
         for migrate in [Migrate::Auto, Migrate::Never] {
             let error = Turno::builder()
                 .migrate(migrate)
-                .connect(bed.url())
+                .connect(test_store.url())
                 .await
                 .unwrap_err();
             assert!(error.is_schema(), "{error:?}");
@@ -175,10 +176,10 @@ async fn a_newer_schema_is_refused_and_left_alone() {
                 "{said}"
             );
         }
-        assert_eq!(shape(&bed).await, before);
+        assert_eq!(shape(&test_store).await, before);
         let examined = Turno::builder()
             .migrate(Migrate::Unchecked)
-            .connect(bed.url())
+            .connect(test_store.url())
             .await
             .unwrap();
         assert_eq!(
@@ -191,10 +192,10 @@ async fn a_newer_schema_is_refused_and_left_alone() {
 
 #[tokio::test]
 async fn without_leave_to_migrate_an_empty_store_is_refused() {
-    for bed in beds() {
+    for test_store in test_stores() {
         let error = Turno::builder()
             .migrate(Migrate::Never)
-            .connect(bed.url())
+            .connect(test_store.url())
             .await
             .unwrap_err();
         assert!(
@@ -203,7 +204,7 @@ async fn without_leave_to_migrate_an_empty_store_is_refused() {
         );
         let turno = Turno::builder()
             .migrate(Migrate::Unchecked)
-            .connect(bed.url())
+            .connect(test_store.url())
             .await
             .unwrap();
         assert_eq!(turno.store().schema_version().await.unwrap(), None);
@@ -215,7 +216,7 @@ async fn without_leave_to_migrate_an_empty_store_is_refused() {
         assert_eq!(turno.store().migrate().await.unwrap().from, None);
         Turno::builder()
             .migrate(Migrate::Never)
-            .connect(bed.url())
+            .connect(test_store.url())
             .await
             .unwrap();
     }
@@ -223,10 +224,10 @@ async fn without_leave_to_migrate_an_empty_store_is_refused() {
 
 #[tokio::test]
 async fn migrating_again_changes_nothing() {
-    for bed in beds() {
-        let turno = bed.turno().await;
+    for test_store in test_stores() {
+        let turno = test_store.turno().await;
         let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
-        let before = shape(&bed).await;
+        let before = shape(&test_store).await;
         for _ in 0..2 {
             let migrated = turno.store().migrate().await.unwrap();
             assert_eq!(
@@ -234,7 +235,7 @@ async fn migrating_again_changes_nothing() {
                 (Some(SCHEMA_VERSION), SCHEMA_VERSION)
             );
         }
-        assert_eq!(shape(&bed).await, before);
+        assert_eq!(shape(&test_store).await, before);
         assert!(turno.lock("r").acquire().await.unwrap().is_busy());
         lease.release().await.unwrap();
     }
@@ -243,23 +244,23 @@ async fn migrating_again_changes_nothing() {
 /// A program that starts does not wait for a long transaction of another program if the schema exists already.
 #[tokio::test]
 async fn starting_waits_for_no_writer() {
-    let bed = TestStore::sqlite();
-    bed.turno().await.close().await;
-    let writer = bed.sqlite_connection();
+    let test_store = TestStore::sqlite();
+    test_store.turno().await.close().await;
+    let writer = test_store.sqlite_connection();
     writer.execute_batch("begin immediate").unwrap();
-    bed.turno().await.close().await;
+    test_store.turno().await.close().await;
     writer.execute_batch("rollback").unwrap();
 }
 
 /// The control of the test above: if the schema must be written, the program waits for the same transaction.
 #[tokio::test]
 async fn making_the_schema_waits_for_a_writer() {
-    let bed = TestStore::sqlite();
-    let writer = bed.sqlite_connection();
+    let test_store = TestStore::sqlite();
+    let writer = test_store.sqlite_connection();
     writer
         .execute_batch("pragma journal_mode = wal; begin immediate")
         .unwrap();
-    let mut starting = std::pin::pin!(bed.turno());
+    let mut starting = std::pin::pin!(test_store.turno());
     let early = tokio::time::timeout(Duration::from_millis(200), &mut starting).await;
     assert!(early.is_err(), "it did not wait");
     writer.execute_batch("rollback").unwrap();
@@ -268,7 +269,7 @@ async fn making_the_schema_waits_for_a_writer() {
 
 #[tokio::test]
 async fn the_printed_script_makes_the_same_schema() {
-    for (migrated, hand_made) in beds().into_iter().zip(beds()) {
+    for (migrated, hand_made) in test_stores().into_iter().zip(test_stores()) {
         migrated.turno().await.close().await;
         execute(&hand_made, &script(&hand_made)).await;
         assert_eq!(shape(&migrated).await, shape(&hand_made).await);
@@ -304,8 +305,8 @@ struct Running {
 }
 
 impl Running {
-    async fn start(bed: &TestStore) -> Self {
-        let client = bed.postgres_connection().await;
+    async fn start(test_store: &TestStore) -> Self {
+        let client = test_store.postgres_connection().await;
         let forget = client.prepare("select turno.once_forget($1)").await;
         let running = Running {
             client,
@@ -324,8 +325,8 @@ impl Running {
 /// From the last version with different tables: existing data is kept, and new features work.
 #[tokio::test]
 async fn an_older_version_is_brought_up_to_date() {
-    for bed in beds() {
-        let turno = bed.turno().await;
+    for test_store in test_stores() {
+        let turno = test_store.turno().await;
         let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
         let ended = turno.lock("e").acquire().await.unwrap().acquired().unwrap();
         ended.release().await.unwrap();
@@ -337,32 +338,32 @@ async fn an_older_version_is_brought_up_to_date() {
             .unwrap();
         let history = turno.history(History::default()).await.unwrap();
         turno.close().await;
-        let newest = shape(&bed).await;
-        let before = if bed.is_sqlite() {
+        let newest = shape(&test_store).await;
+        let before = if test_store.is_sqlite() {
             BEFORE_SQLITE
         } else {
             BEFORE_POSTGRES
         };
-        if !bed.is_sqlite() {
-            execute(&bed, TO_VERSION_9).await;
+        if !test_store.is_sqlite() {
+            execute(&test_store, TO_VERSION_9).await;
         }
-        execute(&bed, before).await;
-        assert_ne!(shape(&bed).await, newest);
+        execute(&test_store, before).await;
+        assert_ne!(shape(&test_store).await, newest);
         let refused = Turno::builder()
             .migrate(Migrate::Never)
-            .connect(bed.url())
+            .connect(test_store.url())
             .await;
         assert!(refused.unwrap_err().is_schema());
-        let running = match bed.is_sqlite() {
+        let running = match test_store.is_sqlite() {
             true => None,
-            false => Some(Running::start(&bed).await),
+            false => Some(Running::start(&test_store).await),
         };
-        let turno = bed.turno().await;
+        let turno = test_store.turno().await;
         assert_eq!(
             turno.store().schema_version().await.unwrap(),
             Some(SCHEMA_VERSION)
         );
-        assert_eq!(shape(&bed).await, newest);
+        assert_eq!(shape(&test_store).await, newest);
         assert!(turno.lock("r").acquire().await.unwrap().is_busy());
         assert_eq!(turno.inbox("q").stats().await.unwrap().pending, 1);
         lease.detach();
@@ -396,9 +397,9 @@ fn needs_operator(error: &turno::Error) {
 /// A role that may only call the functions needs no other right, once the schema exists.
 #[tokio::test]
 async fn a_role_with_few_rights_is_enough() {
-    let bed = TestStore::postgres();
-    bed.turno().await.close().await;
-    let url = bed.url_as("app");
+    let test_store = TestStore::postgres();
+    test_store.turno().await.close().await;
+    let url = test_store.url_as("app");
     for migrate in [Migrate::Never, Migrate::Auto] {
         let turno = Turno::builder()
             .migrate(migrate)
@@ -440,7 +441,9 @@ async fn a_role_with_few_rights_is_enough() {
         needs_operator(&turno.sweep(&Default::default()).await.unwrap_err());
         shared.release().await.unwrap();
     }
-    let operator = Turno::connect(&bed.url_as("operator")).await.unwrap();
+    let operator = Turno::connect(&test_store.url_as("operator"))
+        .await
+        .unwrap();
     let lease = operator.lock("r").acquire().await.unwrap();
     let lease = lease.acquired().unwrap();
     operator
@@ -451,12 +454,12 @@ async fn a_role_with_few_rights_is_enough() {
     lease.detach();
     assert!(operator.once("k").forget().await.unwrap());
     operator.sweep(&Default::default()).await.unwrap();
-    let admin = bed.postgres_connection_as("postgres").await;
+    let admin = test_store.postgres_connection_as("postgres").await;
     admin
         .batch_execute("create role stranger login")
         .await
         .unwrap();
-    let stranger = bed.url_as("stranger");
+    let stranger = test_store.url_as("stranger");
     let error = Turno::connect(&stranger).await.unwrap_err();
     assert!(
         error.is_refused() && error.to_string().contains("turno_app"),

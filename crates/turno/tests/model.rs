@@ -6,8 +6,8 @@ use turno_testkit::model::{Flaw, check};
 /// Enough to exercise every rule many times, in a few seconds.
 const HISTORIES: u32 = 100;
 
-fn agree(bed: &TestStore) {
-    if let Err(difference) = check(bed, HISTORIES, Flaw::None) {
+fn agree(test_store: &TestStore) {
+    if let Err(difference) = check(test_store, HISTORIES, Flaw::None) {
         panic!("{difference}");
     }
 }

@@ -16,7 +16,7 @@ const TTL: Duration = Duration::from_secs(3600);
 /// # Errors
 /// Returns an error if they disagree. It has the step and both results.
 pub async fn play(
-    bed: &TestStore,
+    test_store: &TestStore,
     turno: &Turno,
     name: &str,
     steps: &[Step],
@@ -25,7 +25,7 @@ pub async fn play(
     // Leases that expired in an earlier history must not be swept in this one.
     turno.sweep(&Default::default()).await.unwrap();
     let mut stage = Stage {
-        bed,
+        test_store,
         turno,
         name,
         model: Model::new(flaw),
@@ -51,7 +51,7 @@ pub async fn play(
 }
 
 struct Stage<'a> {
-    bed: &'a TestStore,
+    test_store: &'a TestStore,
     turno: &'a Turno,
     name: &'a str,
     model: Model,
@@ -140,16 +140,18 @@ impl Stage<'_> {
             }
             Step::Expire(resource) => {
                 self.model.expire(resource);
-                self.bed.expire(&self.resource(resource)).await;
+                self.test_store.expire(&self.resource(resource)).await;
                 self.holders(resource).await
             }
             Step::ExpireOne(pick) => {
                 let (lease, resource, token) = self.picked(pick);
                 if let Some(lease) = lease.filter(|lease| self.model.expire_one(*lease)) {
                     if self.model.is_exclusive(lease) {
-                        self.bed.expire(&self.resource(resource)).await;
+                        self.test_store.expire(&self.resource(resource)).await;
                     } else {
-                        self.bed.expire_hold(&self.resource(resource), token).await;
+                        self.test_store
+                            .expire_hold(&self.resource(resource), token)
+                            .await;
                     }
                 }
                 self.holders(resource).await

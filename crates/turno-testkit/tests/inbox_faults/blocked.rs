@@ -177,9 +177,9 @@ const BEGIN: &str = "select from turno.once_begin('pay/1')";
 
 #[test]
 fn a_claim_that_stays_open_blocks_its_own_queue_only() {
-    let bed = TestStore::new(CLAIM);
-    bed.fixture.runtime.block_on(async {
-        let turno = bed.turno().await;
+    let test_store = TestStore::new(CLAIM);
+    test_store.fixture.runtime.block_on(async {
+        let turno = test_store.turno().await;
         let mut usual = Vec::new();
         for _ in 0..USUAL {
             usual.push(others(&turno).await);
@@ -192,13 +192,13 @@ fn a_claim_that_stays_open_blocks_its_own_queue_only() {
         let (mut most, mut beside) = (Backends::default(), Vec::new());
         let began = Instant::now();
         while began.elapsed() < blocked_for() {
-            let now = bed.backends().await;
+            let now = test_store.backends().await;
             most.waiting = most.waiting.max(now.waiting);
             most.all = most.all.max(now.all);
             beside.push(others(&turno).await);
         }
         assert_eq!(heard.items.load(Ordering::SeqCst), 0, "the queue is blocked");
-        bed.blocker.batch_execute("rollback").await.unwrap();
+        test_store.blocker.batch_execute("rollback").await.unwrap();
         heard.stop.store(true, Ordering::SeqCst);
         callers.join_all().await;
         println!(
@@ -211,10 +211,10 @@ fn a_claim_that_stays_open_blocks_its_own_queue_only() {
         assert!(most.waiting <= pool, "{most:?}");
         // Plus the connection that listens.
         assert!(most.all <= pool + 1, "{most:?}");
-        bed.until_none_waits().await;
+        test_store.until_none_waits().await;
         let heard = heard.items.load(Ordering::SeqCst);
         eventually_async(LONG, "no item is claimed for a caller that has gone", async || {
-            (bed.processing().await == heard).then_some(())
+            (test_store.processing().await == heard).then_some(())
         })
         .await;
     });
@@ -222,22 +222,22 @@ fn a_claim_that_stays_open_blocks_its_own_queue_only() {
 
 #[test]
 fn control_a_claim_that_is_not_cancelled_claims_for_a_caller_that_has_gone() {
-    let bed = TestStore::new(CLAIM);
-    bed.fixture.runtime.block_on(async {
-        bed.give_up_without_cancelling(CLAIM).await;
-        let most = bed.backends().await;
+    let test_store = TestStore::new(CLAIM);
+    test_store.fixture.runtime.block_on(async {
+        test_store.give_up_without_cancelling(CLAIM).await;
+        let most = test_store.backends().await;
         assert!(most.waiting > i64::try_from(POOL).unwrap(), "{most:?}");
-        bed.blocker.batch_execute("rollback").await.unwrap();
-        bed.until_none_waits().await;
-        assert!(bed.processing().await > 0);
+        test_store.blocker.batch_execute("rollback").await.unwrap();
+        test_store.until_none_waits().await;
+        assert!(test_store.processing().await > 0);
     });
 }
 
 #[test]
 fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
-    let bed = TestStore::new(BEGIN);
-    bed.fixture.runtime.block_on(async {
-        let turno = bed.turno().await;
+    let test_store = TestStore::new(BEGIN);
+    test_store.fixture.runtime.block_on(async {
+        let turno = test_store.turno().await;
         let usual = others(&turno).await;
         let mut callers = JoinSet::new();
         for _ in 0..CALLERS {
@@ -249,14 +249,14 @@ fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
         }
         let (mut most, mut beside) = (0, Vec::new());
         while !callers.is_empty() {
-            most = bed.backends().await.waiting.max(most);
+            most = test_store.backends().await.waiting.max(most);
             beside.push(others(&turno).await);
             while callers.try_join_next().is_some() {}
         }
         println!("{CALLERS} callers: at most {most} backends wait; other calls took {beside:?}, usually {usual:?}");
         assert!(most <= i64::try_from(POOL).unwrap());
-        bed.until_none_waits().await;
-        bed.blocker.batch_execute("rollback").await.unwrap();
+        test_store.until_none_waits().await;
+        test_store.blocker.batch_execute("rollback").await.unwrap();
         assert!(turno.once("pay/1").status().await.unwrap().is_none());
     });
 }
@@ -264,10 +264,10 @@ fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
 /// Behind a pooler, no session setting ends the statement, because server connections are shared.
 #[test]
 fn a_call_through_a_pooler_is_cancelled_too() {
-    let bed = TestStore::new(BEGIN);
+    let test_store = TestStore::new(BEGIN);
     let pooler = PgBouncer::start(PostgresServer::shared(), PoolMode::Transaction).unwrap();
-    let database = bed.fixture.url.rsplit('/').next().unwrap();
-    bed.fixture.runtime.block_on(async {
+    let database = test_store.fixture.url.rsplit('/').next().unwrap();
+    test_store.fixture.runtime.block_on(async {
         let turno = Turno::builder()
             .connections(POOL)
             .call_timeout(CALL_TIMEOUT)
@@ -276,22 +276,22 @@ fn a_call_through_a_pooler_is_cancelled_too() {
             .unwrap();
         let begun = turno.once("pay/1").begin().await;
         assert!(begun.unwrap_err().is_unavailable());
-        bed.until_none_waits().await;
-        bed.blocker.batch_execute("rollback").await.unwrap();
+        test_store.until_none_waits().await;
+        test_store.blocker.batch_execute("rollback").await.unwrap();
         assert!(turno.once("pay/1").status().await.unwrap().is_none());
     });
 }
 
 #[test]
 fn control_a_begin_that_is_not_cancelled_begins_for_a_caller_that_has_gone() {
-    let bed = TestStore::new(BEGIN);
-    bed.fixture.runtime.block_on(async {
-        bed.give_up_without_cancelling(BEGIN).await;
-        let most = bed.backends().await;
+    let test_store = TestStore::new(BEGIN);
+    test_store.fixture.runtime.block_on(async {
+        test_store.give_up_without_cancelling(BEGIN).await;
+        let most = test_store.backends().await;
         assert!(most.waiting > i64::try_from(POOL).unwrap(), "{most:?}");
-        bed.blocker.batch_execute("rollback").await.unwrap();
-        bed.until_none_waits().await;
-        let turno = bed.turno().await;
+        test_store.blocker.batch_execute("rollback").await.unwrap();
+        test_store.until_none_waits().await;
+        let turno = test_store.turno().await;
         assert!(turno.once("pay/1").status().await.unwrap().is_some());
     });
 }

@@ -3,11 +3,11 @@
 use turno::adopt::{Acquire, Release, Shape};
 use turno_testkit::conformance::TestStore;
 
-use super::{TIMEOUT, age, ask, beds, columns, take, tell, with_notes};
+use super::{TIMEOUT, age, ask, columns, take, tell, test_stores, with_notes};
 
 /// Returns the table with its dependent objects, as text that can be compared.
-async fn shape_of(bed: &TestStore) -> String {
-    let sql = if bed.is_sqlite() {
+async fn shape_of(test_store: &TestStore) -> String {
+    let sql = if test_store.is_sqlite() {
         "select group_concat(sql, ';') from (select sql from sqlite_schema where sql is not null order by name)"
     } else {
         "select concat(
@@ -17,21 +17,21 @@ async fn shape_of(bed: &TestStore) -> String {
            (select string_agg(indexdef, ';' order by indexname) from pg_indexes where schemaname = 'public'),
            (select string_agg(pg_get_functiondef(oid), ';' order by oid::regprocedure::text) from pg_proc where pronamespace = 'public'::regnamespace))"
     };
-    ask(bed, sql).await
+    ask(test_store, sql).await
 }
 
 #[tokio::test]
 async fn adopting_again_changes_nothing_and_undoing_restores_the_table() {
-    for bed in beds() {
-        let turno = bed.turno().await;
-        tell(&bed, "create table notes (id {id}, body text, error_message varchar(20)); create index of_body on notes (body); insert into notes (body, error_message) values ('one', 'mine')").await;
-        let before = shape_of(&bed).await;
+    for test_store in test_stores() {
+        let turno = test_store.turno().await;
+        tell(&test_store, "create table notes (id {id}, body text, error_message varchar(20)); create index of_body on notes (body); insert into notes (body, error_message) values ('one', 'mine')").await;
+        let before = shape_of(&test_store).await;
         let adopted = turno.adopt("notes").id("id").apply().await.unwrap();
         assert_eq!(adopted.columns.len(), 4, "one was there: {adopted:?}");
-        let after = shape_of(&bed).await;
+        let after = shape_of(&test_store).await;
         assert_ne!(after, before);
         let again = turno.adopt("notes").id("id").apply().await.unwrap();
-        assert_eq!(shape_of(&bed).await, after);
+        assert_eq!(shape_of(&test_store).await, after);
         assert_eq!(again.columns.len(), 4);
         // An existing column is used where possible, and is kept.
         let notes = turno.adopted("notes");
@@ -43,9 +43,9 @@ async fn adopting_again_changes_nothing_and_undoing_restores_the_table() {
         );
         let gone = turno.unadopt("notes").await.unwrap();
         assert_eq!(gone.columns.len(), 4);
-        assert_eq!(shape_of(&bed).await, before);
+        assert_eq!(shape_of(&test_store).await, before);
         assert!(
-            ask(&bed, "select error_message from notes")
+            ask(&test_store, "select error_message from notes")
                 .await
                 .starts_with("xxx")
         );
@@ -54,8 +54,8 @@ async fn adopting_again_changes_nothing_and_undoing_restores_the_table() {
 
 #[tokio::test]
 async fn what_is_adopted_anew_after_an_undo_works_with_the_same_handle() {
-    for bed in beds() {
-        let (turno, notes) = with_notes(&bed, 1).await;
+    for test_store in test_stores() {
+        let (turno, notes) = with_notes(&test_store, 1).await;
         let first = take(&notes, "1").await;
         turno.unadopt("notes").await.unwrap();
         assert_eq!(notes.stats(None).await.unwrap_err().field(), Some("table"));
@@ -74,10 +74,10 @@ async fn what_is_adopted_anew_after_an_undo_works_with_the_same_handle() {
 /// Another instance has adopted the table with other options, without notifying this one.
 #[tokio::test]
 async fn a_handle_follows_when_another_instance_changes_the_options() {
-    for bed in beds() {
-        let (_turno, notes) = with_notes(&bed, 2).await;
+    for test_store in test_stores() {
+        let (_turno, notes) = with_notes(&test_store, 2).await;
         take(&notes, "1").await;
-        let other = bed.turno().await;
+        let other = test_store.turno().await;
         other
             .adopt("notes")
             .id("id")
@@ -92,30 +92,34 @@ async fn a_handle_follows_when_another_instance_changes_the_options() {
 
 #[tokio::test]
 async fn the_shape_can_be_changed_and_everything_undone() {
-    for bed in beds() {
-        let turno = bed.turno().await;
-        tell(&bed, "create table notes (id {id}, body text)").await;
-        let before = shape_of(&bed).await;
+    for test_store in test_stores() {
+        let turno = test_store.turno().await;
+        tell(&test_store, "create table notes (id {id}, body text)").await;
+        let before = shape_of(&test_store).await;
         turno.adopt("notes").apply().await.unwrap();
         let marked = turno.adopt("notes").shape(Shape::Processed);
         let adopted = marked.apply().await.unwrap();
         assert_eq!((adopted.columns.len(), adopted.indexes.len()), (6, 1));
         turno.unadopt("notes").await.unwrap();
-        assert_eq!(shape_of(&bed).await, before);
+        assert_eq!(shape_of(&test_store).await, before);
     }
 }
 
 /// A table that was dropped and created again has its own columns, whatever was recorded for the former one.
 #[tokio::test]
 async fn columns_of_a_table_that_was_made_anew_stay() {
-    for bed in beds() {
-        let (turno, _notes) = with_notes(&bed, 1).await;
-        let cascade = if bed.is_sqlite() { "" } else { "cascade" };
-        tell(&bed, &format!("drop table notes {cascade}; create table notes (id {{id}}, processed_at timestamp, processing_token bigint)")).await;
+    for test_store in test_stores() {
+        let (turno, _notes) = with_notes(&test_store, 1).await;
+        let cascade = if test_store.is_sqlite() {
+            ""
+        } else {
+            "cascade"
+        };
+        tell(&test_store, &format!("drop table notes {cascade}; create table notes (id {{id}}, processed_at timestamp, processing_token bigint)")).await;
         turno.adopt("notes").id("id").apply().await.unwrap();
         turno.unadopt("notes").await.unwrap();
         assert_eq!(
-            columns(&bed, "notes").await,
+            columns(&test_store, "notes").await,
             "id,processed_at,processing_token"
         );
     }
@@ -131,13 +135,13 @@ async fn names_that_need_quotes_are_quoted() {
         ("order", "\"order\""),
         ("ñandú", "\"ñandú\""),
     ];
-    for bed in beds() {
-        let turno = bed.turno().await;
+    for test_store in test_stores() {
+        let turno = test_store.turno().await;
         for (place, (table, quoted)) in names.into_iter().enumerate() {
             // The helper replaces {id}, which is part of a name here.
             let made = quoted.replace("{id}", "{ID}");
             let table = table.replace("{id}", "{ID}");
-            tell(&bed, &format!("create table {made} (\"select\" {{id}}, \"the \"\"user\"\"\" text); insert into {made} values (1, 'ana'), (2, 'eva')")).await;
+            tell(&test_store, &format!("create table {made} (\"select\" {{id}}, \"the \"\"user\"\"\" text); insert into {made} values (1, 'ana'), (2, 'eva')")).await;
             turno
                 .adopt(&table)
                 .id("select")
@@ -154,7 +158,7 @@ async fn names_that_need_quotes_are_quoted() {
             let token = take(&handle, "1").await;
             handle.release_with_error("1", token, "why").await.unwrap();
             take(&handle, "1").await;
-            age(&bed, &made).await;
+            age(&test_store, &made).await;
             assert_eq!(handle.cleanup(TIMEOUT).await.unwrap(), 1);
             assert_eq!(handle.stats(None).await.unwrap().completed, 1);
             turno.unadopt(&table).await.unwrap();
@@ -164,10 +168,10 @@ async fn names_that_need_quotes_are_quoted() {
 
 #[tokio::test]
 async fn a_missing_or_unsuitable_column_is_named() {
-    for bed in beds() {
-        let turno = bed.turno().await;
-        tell(&bed, "create table notes (id {id}, body text); create table odd (id {id}, processing_token text); create view seen as select * from notes").await;
-        let before = shape_of(&bed).await;
+    for test_store in test_stores() {
+        let turno = test_store.turno().await;
+        tell(&test_store, "create table notes (id {id}, body text); create table odd (id {id}, processing_token text); create view seen as select * from notes").await;
+        let before = shape_of(&test_store).await;
         for (adopt, field) in [
             (turno.adopt("nowhere"), "table"),
             (turno.adopt(""), "table"),
@@ -186,15 +190,15 @@ async fn a_missing_or_unsuitable_column_is_named() {
             assert_eq!(error.field(), Some(field), "{asked}: {error:?}");
             assert_eq!(adopt.print().await.unwrap_err().field(), Some(field));
         }
-        assert_eq!(shape_of(&bed).await, before);
+        assert_eq!(shape_of(&test_store).await, before);
     }
 }
 
 #[tokio::test]
 async fn undoing_refuses_while_something_depends_on_it() {
-    for bed in beds() {
-        let (turno, _notes) = with_notes(&bed, 1).await;
-        let before = shape_of(&bed).await;
+    for test_store in test_stores() {
+        let (turno, _notes) = with_notes(&test_store, 1).await;
+        let before = shape_of(&test_store).await;
         for (make, name, drop) in [
             (
                 "create view pending_notes as select id from notes where processed_at is null",
@@ -207,14 +211,14 @@ async fn undoing_refuses_while_something_depends_on_it() {
                 "drop index of_errors",
             ),
         ] {
-            tell(&bed, make).await;
+            tell(&test_store, make).await;
             let error = turno.unadopt("notes").await.unwrap_err();
             assert!(
                 error.is_refused() && error.to_string().contains(name),
                 "{error:?}"
             );
-            tell(&bed, drop).await;
-            assert_eq!(shape_of(&bed).await, before);
+            tell(&test_store, drop).await;
+            assert_eq!(shape_of(&test_store).await, before);
         }
         turno.unadopt("notes").await.unwrap();
     }
@@ -222,12 +226,12 @@ async fn undoing_refuses_while_something_depends_on_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_who_adopt_at_once_all_succeed() {
-    for bed in beds() {
-        bed.turno().await;
-        tell(&bed, "create table notes (id {id})").await;
+    for test_store in test_stores() {
+        test_store.turno().await;
+        tell(&test_store, "create table notes (id {id})").await;
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..4 {
-            let turno = bed.turno().await;
+            let turno = test_store.turno().await;
             tasks.spawn(async move { turno.adopt("notes").apply().await });
         }
         for adopted in tasks.join_all().await {
@@ -239,17 +243,17 @@ async fn those_who_adopt_at_once_all_succeed() {
 /// Adopting rewrites no rows, whatever their number.
 #[tokio::test]
 async fn postgres_does_not_rewrite_the_table() {
-    let bed = TestStore::postgres();
-    let turno = bed.turno().await;
-    tell(&bed, "create table notes (id {id}, body text); insert into notes (body) select 'x' from generate_series(1, 1000)").await;
+    let test_store = TestStore::postgres();
+    let turno = test_store.turno().await;
+    tell(&test_store, "create table notes (id {id}, body text); insert into notes (body) select 'x' from generate_series(1, 1000)").await;
     let file = "select pg_relation_filenode('notes')";
-    let before = ask(&bed, file).await;
+    let before = ask(&test_store, file).await;
     turno.adopt("notes").apply().await.unwrap();
-    assert_eq!(ask(&bed, file).await, before);
+    assert_eq!(ask(&test_store, file).await, before);
     let whole =
         "select count(*) from pg_index where indrelid = 'notes'::regclass and indpred is null";
     assert_eq!(
-        ask(&bed, whole).await,
+        ask(&test_store, whole).await,
         "1",
         "all but the primary key are partial"
     );

@@ -6,13 +6,13 @@ use turno_testkit::conformance::TestStore;
 use super::{age, ask, tell};
 
 async fn notes() -> (TestStore, Client) {
-    let bed = TestStore::postgres();
-    let turno = bed.turno().await;
-    tell(&bed, "create table notes (id uuid primary key default gen_random_uuid(), user_id uuid, title text); insert into notes (title) values ('one'), ('two'), ('three')").await;
+    let test_store = TestStore::postgres();
+    let turno = test_store.turno().await;
+    tell(&test_store, "create table notes (id uuid primary key default gen_random_uuid(), user_id uuid, title text); insert into notes (title) values ('one'), ('two'), ('three')").await;
     turno.adopt("notes").id("id").apply().await.unwrap();
     turno.close().await;
-    let client = bed.postgres_connection().await;
-    (bed, client)
+    let client = test_store.postgres_connection().await;
+    (test_store, client)
 }
 
 /// Returns a value as text.
@@ -27,7 +27,7 @@ const ONE: &str = "(select id from notes where title = 'one')";
 
 #[tokio::test]
 async fn the_seed_finds_its_functions_with_their_names_and_answers() {
-    let (bed, client) = notes().await;
+    let (test_store, client) = notes().await;
     let acquire =
         format!("acquire_processing_lock(p_note_id => {ONE}, p_lock_timeout_minutes => 15)");
     assert_eq!(said(&client, &acquire).await, "true");
@@ -36,7 +36,7 @@ async fn the_seed_finds_its_functions_with_their_names_and_answers() {
         said(&client, &format!("acquire_processing_lock({ONE})")).await,
         "false"
     );
-    age(&bed, "notes").await;
+    age(&test_store, "notes").await;
     assert_eq!(
         said(&client, &format!("acquire_processing_lock({ONE}, 61)")).await,
         "false"
@@ -47,7 +47,7 @@ async fn the_seed_finds_its_functions_with_their_names_and_answers() {
     );
     assert_eq!(said(&client, &fail).await, "true");
     let row = "select concat_ws(' ', processing_attempts, error_message, processing_started_at, processed_at) from notes where title = 'one'";
-    assert_eq!(ask(&bed, row).await, "2 no transcript");
+    assert_eq!(ask(&test_store, row).await, "2 no transcript");
     assert_eq!(said(&client, &acquire).await, "true");
     let release = format!("release_processing_lock(p_note_id => {ONE})");
     assert_eq!(said(&client, &release).await, "true");
@@ -67,7 +67,7 @@ async fn the_seed_finds_its_functions_with_their_names_and_answers() {
 
 #[tokio::test]
 async fn the_next_notes_are_whole_rows_and_locked() {
-    let (bed, client) = notes().await;
+    let (test_store, client) = notes().await;
     let next = "select * from get_next_notes_for_processing(p_user_id => null, p_limit => 2, p_lock_timeout_minutes => 15)";
     let rows = client.query(next, &[]).await.unwrap();
     assert_eq!(rows.len(), 2);
@@ -85,7 +85,7 @@ async fn the_next_notes_are_whole_rows_and_locked() {
             .get::<_, i32>(0),
         0
     );
-    age(&bed, "notes").await;
+    age(&test_store, "notes").await;
     assert_eq!(
         said(&client, "cleanup_abandoned_processing_locks()").await,
         "3"
@@ -113,9 +113,9 @@ async fn the_next_notes_are_whole_rows_and_locked() {
 /// A limit of the notes application's own functions: without a token, a release cannot detect that it was overtaken.
 #[tokio::test]
 async fn only_a_token_tells_who_was_overtaken() {
-    let (bed, client) = notes().await;
+    let (test_store, client) = notes().await;
     let token = said(&client, &format!("acquire_processing_lock_token({ONE})")).await;
-    age(&bed, "notes").await;
+    age(&test_store, "notes").await;
     let second = said(
         &client,
         &format!("acquire_processing_lock_token({ONE}, '15 minutes')"),
@@ -136,14 +136,14 @@ async fn only_a_token_tells_who_was_overtaken() {
 /// A row that another session is changing counts as locked; one that is only referenced does not.
 #[tokio::test]
 async fn no_call_waits_for_a_row() {
-    let (bed, client) = notes().await;
+    let (test_store, client) = notes().await;
     client
         .batch_execute(
             "create table comments (note uuid references notes); set statement_timeout = '10s'",
         )
         .await
         .unwrap();
-    let other = bed.postgres_connection().await;
+    let other = test_store.postgres_connection().await;
     other.batch_execute(&format!("begin; insert into comments values ({ONE}); update notes set title = 'TWO' where title = 'two'")).await.unwrap();
     assert_eq!(
         said(
@@ -161,9 +161,9 @@ async fn no_call_waits_for_a_row() {
 
 #[tokio::test]
 async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
-    let bed = TestStore::postgres();
-    let turno = bed.turno().await;
-    tell(&bed, "create table inbox (id uuid primary key, processed boolean not null default false); insert into inbox values ('0190f1f4-2b3c-7d4e-8f50-112233445566')").await;
+    let test_store = TestStore::postgres();
+    let turno = test_store.turno().await;
+    tell(&test_store, "create table inbox (id uuid primary key, processed boolean not null default false); insert into inbox values ('0190f1f4-2b3c-7d4e-8f50-112233445566')").await;
     turno
         .adopt("inbox")
         .shape(turno::adopt::Shape::Processed)
@@ -171,8 +171,8 @@ async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
         .await
         .unwrap();
     let (one, other) = (
-        bed.postgres_connection().await,
-        bed.postgres_connection().await,
+        test_store.postgres_connection().await,
+        test_store.postgres_connection().await,
     );
     let mark = "try_mark_as_processing(p_id => '0190f1f4-2b3c-7d4e-8f50-112233445566')";
     one.batch_execute("begin").await.unwrap();
@@ -199,8 +199,8 @@ async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
 /// The functions run with their caller's rights, and only the owner can adopt.
 #[tokio::test]
 async fn the_callers_own_rights_decide() {
-    let (bed, owner) = notes().await;
-    let client = bed.postgres_connection_as("app").await;
+    let (test_store, owner) = notes().await;
+    let client = test_store.postgres_connection_as("app").await;
     for refused in [
         "select * from get_next_notes_for_processing()",
         "select * from get_processing_stats()",
@@ -232,9 +232,9 @@ async fn the_callers_own_rights_decide() {
 /// Neither the caller's search_path nor the function's own affects a trigger or the clock.
 #[tokio::test]
 async fn triggers_and_a_hostile_search_path_change_nothing() {
-    let (bed, client) = notes().await;
+    let (test_store, client) = notes().await;
     tell(
-        &bed,
+        &test_store,
         "create table audit (title text);
          create function audited() returns trigger language plpgsql as $$ begin insert into audit values (new.title); return new; end $$;
          create trigger audited before update on notes for each row execute function audited();
@@ -256,13 +256,13 @@ async fn triggers_and_a_hostile_search_path_change_nothing() {
         said(&client, &format!("public.acquire_processing_lock('{one}')")).await,
         "false"
     );
-    assert_eq!(ask(&bed, "select count(*) from audit").await, "1");
-    assert_eq!(ask(&bed, "select processing_started_at > now() - interval '1 hour' from notes where title = 'one'").await, "true");
+    assert_eq!(ask(&test_store, "select count(*) from audit").await, "1");
+    assert_eq!(ask(&test_store, "select processing_started_at > now() - interval '1 hour' from notes where title = 'one'").await, "true");
 }
 
 #[tokio::test]
 async fn a_function_name_that_is_taken_is_not_taken_away() {
-    let (bed, client) = notes().await;
+    let (test_store, client) = notes().await;
     client
         .batch_execute(
             "create table tasks (id bigint primary key);
@@ -271,7 +271,7 @@ async fn a_function_name_that_is_taken_is_not_taken_away() {
         )
         .await
         .unwrap();
-    let turno = bed.turno().await;
+    let turno = test_store.turno().await;
     let error = turno.adopt("tasks").apply().await.unwrap_err();
     assert_eq!(error.field(), Some("suffix"), "{error:?}");
     assert!(error.to_string().contains("public.notes"), "{error}");

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use turno::adopt::{Acquire, Release, Reset, Shape, Stats};
 
-use super::{TIMEOUT, age, ask, beds, take, tell, with_notes};
+use super::{TIMEOUT, age, ask, take, tell, test_stores, with_notes};
 
 #[tokio::test]
 async fn a_row_is_locked_by_one_and_processed_once() {
-    for bed in beds() {
-        let (_turno, notes) = with_notes(&bed, 3).await;
+    for test_store in test_stores() {
+        let (_turno, notes) = with_notes(&test_store, 3).await;
         let token = take(&notes, "1").await;
         assert_eq!(notes.acquire("1", TIMEOUT).await.unwrap(), Acquire::Busy);
         let locked = Stats {
@@ -32,16 +32,16 @@ async fn a_row_is_locked_by_one_and_processed_once() {
             assert_eq!(notes.acquire(id, timeout).await.unwrap(), Acquire::Busy);
         }
         let row = "select processed_at is not null and processing_started_at is null and processing_attempts = 1 from notes where id = 1";
-        assert!(["1", "true"].contains(&&*ask(&bed, row).await));
+        assert!(["1", "true"].contains(&&*ask(&test_store, row).await));
     }
 }
 
 #[tokio::test]
 async fn an_old_lock_is_taken_over_and_its_holder_is_stale() {
-    for bed in beds() {
-        let (_turno, notes) = with_notes(&bed, 1).await;
+    for test_store in test_stores() {
+        let (_turno, notes) = with_notes(&test_store, 1).await;
         let first = take(&notes, "1").await;
-        age(&bed, "notes").await;
+        age(&test_store, "notes").await;
         // The age of a lock is fixed, and each caller passes its own timeout.
         let two_hours = Duration::from_secs(2 * 60 * 60);
         assert_eq!(notes.acquire("1", two_hours).await.unwrap(), Acquire::Busy);
@@ -59,16 +59,16 @@ async fn an_old_lock_is_taken_over_and_its_holder_is_stale() {
         assert_eq!(notes.release("1", second).await.unwrap(), Release::Released);
         assert_eq!(notes.release("1", first).await.unwrap(), Release::Stale);
         let attempts = "select processing_attempts from notes";
-        assert_eq!(ask(&bed, attempts).await, "2");
+        assert_eq!(ask(&test_store, attempts).await, "2");
     }
 }
 
 #[tokio::test]
 async fn a_late_release_counts_without_a_takeover() {
-    for bed in beds() {
-        let (_turno, notes) = with_notes(&bed, 1).await;
+    for test_store in test_stores() {
+        let (_turno, notes) = with_notes(&test_store, 1).await;
         let token = take(&notes, "1").await;
-        age(&bed, "notes").await;
+        age(&test_store, "notes").await;
         assert_eq!(notes.release("1", token).await.unwrap(), Release::Released);
     }
 }
@@ -76,8 +76,8 @@ async fn a_late_release_counts_without_a_takeover() {
 /// The response to a release can be lost, and the release is then sent again.
 #[tokio::test]
 async fn a_repeated_release_gets_the_same_answer() {
-    for bed in beds() {
-        let (_turno, notes) = with_notes(&bed, 2).await;
+    for test_store in test_stores() {
+        let (_turno, notes) = with_notes(&test_store, 2).await;
         let (done, failed) = (take(&notes, "1").await, take(&notes, "2").await);
         for _ in 0..2 {
             assert_eq!(notes.release("1", done).await.unwrap(), Release::Released);
@@ -95,8 +95,8 @@ async fn a_repeated_release_gets_the_same_answer() {
 
 #[tokio::test]
 async fn a_failed_row_is_tried_again_until_its_attempts_are_spent() {
-    for bed in beds() {
-        let (_turno, notes) = with_notes(&bed, 1).await;
+    for test_store in test_stores() {
+        let (_turno, notes) = with_notes(&test_store, 1).await;
         for attempt in 1..=5 {
             let rows = notes.next(None, 10, TIMEOUT).await.unwrap();
             assert_eq!(rows.len(), 1);
@@ -104,26 +104,32 @@ async fn a_failed_row_is_tried_again_until_its_attempts_are_spent() {
             let error = format!("attempt {attempt}");
             let end = notes.release_with_error("1", rows[0].token, &error).await;
             assert_eq!(end.unwrap(), Release::Released);
-            assert_eq!(ask(&bed, "select error_message from notes").await, error);
+            assert_eq!(
+                ask(&test_store, "select error_message from notes").await,
+                error
+            );
             assert_eq!(notes.stats(None).await.unwrap().failed, 1);
         }
         assert_eq!(notes.next(None, 10, TIMEOUT).await.unwrap(), []);
         // It can still be acquired by its id, and a success clears the error.
         let token = take(&notes, "1").await;
         assert_eq!(notes.release("1", token).await.unwrap(), Release::Released);
-        assert_eq!(ask(&bed, "select error_message from notes").await, "");
+        assert_eq!(
+            ask(&test_store, "select error_message from notes").await,
+            ""
+        );
     }
 }
 
 /// A row that kills its workers must not be returned for ever.
 #[tokio::test]
 async fn an_abandoned_row_spends_its_attempts_too() {
-    for bed in beds() {
-        let (_turno, notes) = with_notes(&bed, 1).await;
+    for test_store in test_stores() {
+        let (_turno, notes) = with_notes(&test_store, 1).await;
         for _ in 0..5 {
             assert_eq!(notes.next(None, 1, TIMEOUT).await.unwrap().len(), 1);
             assert_eq!(notes.next(None, 1, TIMEOUT).await.unwrap(), []);
-            age(&bed, "notes").await;
+            age(&test_store, "notes").await;
         }
         assert_eq!(notes.next(None, 1, TIMEOUT).await.unwrap(), []);
         assert_eq!(notes.cleanup(TIMEOUT).await.unwrap(), 1);
@@ -133,11 +139,11 @@ async fn an_abandoned_row_spends_its_attempts_too() {
 
 #[tokio::test]
 async fn cleaning_up_marks_what_was_abandoned_as_failed() {
-    for bed in beds() {
-        let (_turno, notes) = with_notes(&bed, 4).await;
+    for test_store in test_stores() {
+        let (_turno, notes) = with_notes(&test_store, 4).await;
         let old = take(&notes, "1").await;
         take(&notes, "2").await;
-        age(&bed, "notes").await;
+        age(&test_store, "notes").await;
         take(&notes, "3").await;
         assert_eq!(notes.cleanup(TIMEOUT).await.unwrap(), 2);
         assert_eq!(notes.cleanup(TIMEOUT).await.unwrap(), 0);
@@ -149,7 +155,7 @@ async fn cleaning_up_marks_what_was_abandoned_as_failed() {
             failed: 2,
         };
         assert_eq!(notes.stats(None).await.unwrap(), expected);
-        let error = ask(&bed, "select error_message from notes where id = 1").await;
+        let error = ask(&test_store, "select error_message from notes where id = 1").await;
         assert!(error.starts_with("abandoned"), "{error}");
         assert_eq!(notes.release("1", old).await.unwrap(), Release::Stale);
     }
@@ -157,8 +163,8 @@ async fn cleaning_up_marks_what_was_abandoned_as_failed() {
 
 #[tokio::test]
 async fn the_next_rows_are_those_tried_least_of_whom_was_asked_for() {
-    for bed in beds() {
-        let (_turno, notes) = with_notes(&bed, 6).await;
+    for test_store in test_stores() {
+        let (_turno, notes) = with_notes(&test_store, 6).await;
         let token = take(&notes, "1").await;
         notes.release_with_error("1", token, "why").await.unwrap();
         let ids = async |user, limit| -> Vec<String> {
@@ -180,14 +186,14 @@ async fn the_next_rows_are_those_tried_least_of_whom_was_asked_for() {
 
 #[tokio::test]
 async fn stuck_rows_are_reset_and_all_on_request() {
-    for bed in beds() {
-        let (_turno, notes) = with_notes(&bed, 4).await;
+    for test_store in test_stores() {
+        let (_turno, notes) = with_notes(&test_store, 4).await;
         let done = take(&notes, "1").await;
         notes.release("1", done).await.unwrap();
         let failed = take(&notes, "2").await;
         notes.release_with_error("2", failed, "why").await.unwrap();
         let stuck = take(&notes, "3").await;
-        age(&bed, "notes").await;
+        age(&test_store, "notes").await;
         take(&notes, "4").await;
         let reset = notes.reset_stuck(Reset::Stuck(TIMEOUT)).await.unwrap();
         assert_eq!(reset, 1);
@@ -206,15 +212,15 @@ async fn stuck_rows_are_reset_and_all_on_request() {
         let stats = notes.stats(None).await.unwrap();
         assert_eq!((stats.pending, stats.completed), (3, 1));
         let attempts = "select sum(processing_attempts) from notes where processed_at is null";
-        assert_eq!(ask(&bed, attempts).await, "0");
+        assert_eq!(ask(&test_store, attempts).await, "0");
     }
 }
 
 #[tokio::test]
 async fn ids_are_text_whatever_their_type() {
     const UUID: &str = "0190f1f4-2b3c-7d4e-8f50-112233445566";
-    for bed in beds() {
-        let turno = bed.turno().await;
+    for test_store in test_stores() {
+        let turno = test_store.turno().await;
         let kinds = [
             ("bigint", "9007199254740993"),
             ("integer", "-7"),
@@ -228,7 +234,7 @@ async fn ids_are_text_whatever_their_type() {
         for (place, (kind, id)) in kinds.into_iter().enumerate() {
             let table = format!("of_{place}");
             let quoted = id.replace('\'', "''");
-            tell(&bed, &format!("create table {table} (key {kind} primary key); insert into {table} (key) values ('{quoted}')")).await;
+            tell(&test_store, &format!("create table {table} (key {kind} primary key); insert into {table} (key) values ('{quoted}')")).await;
             let adopt = turno.adopt(&table).id("key").suffix(&table);
             adopt.apply().await.unwrap();
             let handle = turno.adopted(&table);
@@ -238,7 +244,7 @@ async fn ids_are_text_whatever_their_type() {
             assert_eq!(held, Acquire::Busy, "{kind}");
             let released = handle.release(id, rows[0].token).await.unwrap();
             assert_eq!(released, Release::Released, "{kind}");
-            if !bed.is_sqlite() && kind == "uuid" {
+            if !test_store.is_sqlite() && kind == "uuid" {
                 let error = handle.acquire("17", TIMEOUT).await.unwrap_err();
                 assert_eq!(error.field(), Some("id"), "{error}");
             }
@@ -248,9 +254,9 @@ async fn ids_are_text_whatever_their_type() {
 
 #[tokio::test]
 async fn a_flag_is_turned_by_one() {
-    for bed in beds() {
-        let turno = bed.turno().await;
-        tell(&bed, "create table presentations (id {id}, processed boolean not null default false, processed_at timestamp); insert into presentations (id) values (1), (2)").await;
+    for test_store in test_stores() {
+        let turno = test_store.turno().await;
+        tell(&test_store, "create table presentations (id {id}, processed boolean not null default false, processed_at timestamp); insert into presentations (id) values (1), (2)").await;
         let adopt = turno.adopt("presentations").shape(Shape::Processed);
         assert_eq!(adopt.apply().await.unwrap().columns, [""; 0]);
         let inbox = turno.adopted("presentations");
@@ -260,13 +266,21 @@ async fn a_flag_is_turned_by_one() {
         let stats = inbox.stats(None).await.unwrap();
         assert_eq!((stats.total, stats.pending, stats.completed), (2, 1, 1));
         assert_ne!(
-            ask(&bed, "select processed_at from presentations where id = 1").await,
+            ask(
+                &test_store,
+                "select processed_at from presentations where id = 1"
+            )
+            .await,
             ""
         );
         assert!(inbox.unmark("1").await.unwrap());
         assert!(!inbox.unmark("1").await.unwrap());
         assert_eq!(
-            ask(&bed, "select processed_at from presentations where id = 1").await,
+            ask(
+                &test_store,
+                "select processed_at from presentations where id = 1"
+            )
+            .await,
             ""
         );
         assert!(inbox.try_mark("1").await.unwrap());
@@ -275,8 +289,8 @@ async fn a_flag_is_turned_by_one() {
 
 #[tokio::test]
 async fn an_invalid_argument_is_named() {
-    for bed in beds() {
-        let (turno, notes) = with_notes(&bed, 1).await;
+    for test_store in test_stores() {
+        let (turno, notes) = with_notes(&test_store, 1).await;
         let field = |error: turno::Error| match error.field() {
             Some(field) => field.to_owned(),
             None => panic!("{error:?}"),

@@ -10,7 +10,7 @@ use turno::adopt::{Acquire, Adopted, Release, Stats};
 use turno_testkit::conformance::TestStore;
 use turno_testkit::eventually_async;
 
-use super::{TIMEOUT, beds, tell, with_notes};
+use super::{TIMEOUT, tell, test_stores, with_notes};
 
 const ROWS: u32 = 1000;
 
@@ -72,15 +72,15 @@ async fn manual(notes: Adopted, ledger: Ledger) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_schedulers_and_a_person_process_each_row_once() {
-    for bed in beds() {
-        let (_turno, notes) = with_notes(&bed, ROWS).await;
+    for test_store in test_stores() {
+        let (_turno, notes) = with_notes(&test_store, ROWS).await;
         let ledger = Ledger::new();
         let mut tasks = JoinSet::new();
         for _ in 0..2 {
-            let own = bed.turno().await.adopted("notes");
+            let own = test_store.turno().await.adopted("notes");
             tasks.spawn(scheduler(own, ledger.clone()));
         }
-        let own = bed.turno().await.adopted("notes");
+        let own = test_store.turno().await.adopted("notes");
         tasks.spawn(manual(own, ledger.clone()));
         tasks.join_all().await;
         assert_eq!(ledger.counts(), vec![1; ROWS as usize]);
@@ -96,13 +96,13 @@ async fn two_schedulers_and_a_person_process_each_row_once() {
 /// The plain select of the presentations system, as first written: both processes read the same rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_a_plain_select_doubles() {
-    let bed = TestStore::postgres();
-    tell(&bed, &format!("create table presentations (id bigint primary key, processed boolean not null default false); insert into presentations select g from generate_series(1, {ROWS}) g")).await;
+    let test_store = TestStore::postgres();
+    tell(&test_store, &format!("create table presentations (id bigint primary key, processed boolean not null default false); insert into presentations select g from generate_series(1, {ROWS}) g")).await;
     let (ledger, both) = (Ledger::new(), Arc::new(Barrier::new(2)));
     let mut tasks = JoinSet::new();
     for _ in 0..2 {
         let (client, ledger, both) = (
-            bed.postgres_connection().await,
+            test_store.postgres_connection().await,
             ledger.clone(),
             both.clone(),
         );
@@ -130,11 +130,11 @@ async fn control_a_plain_select_doubles() {
 
 /// Locks row 1 in a transaction that stays open. Returns what another session gets meanwhile, or, if that session waits
 /// for the first one, afterwards.
-async fn second_of_two(bed: &TestStore) -> Option<i64> {
+async fn second_of_two(test_store: &TestStore) -> Option<i64> {
     const ACQUIRE: &str = "select acquire_processing_lock_token(1)";
     let (first, second) = (
-        bed.postgres_connection().await,
-        bed.postgres_connection().await,
+        test_store.postgres_connection().await,
+        test_store.postgres_connection().await,
     );
     first.batch_execute("begin").await.unwrap();
     let token: Option<i64> = first.query_one(ACQUIRE, &[]).await.unwrap().get(0);
@@ -156,30 +156,30 @@ async fn second_of_two(bed: &TestStore) -> Option<i64> {
 
 #[tokio::test]
 async fn a_lock_that_is_not_committed_yet_is_a_lock() {
-    let bed = TestStore::postgres();
-    with_notes(&bed, 1).await;
-    assert_eq!(second_of_two(&bed).await, None);
+    let test_store = TestStore::postgres();
+    with_notes(&test_store, 1).await;
+    assert_eq!(second_of_two(&test_store).await, None);
 }
 
 /// The same without the row lock: the second session waits, continues, and both have the row.
 #[tokio::test]
 async fn control_without_the_row_lock_both_have_the_row() {
-    let bed = TestStore::postgres();
-    with_notes(&bed, 1).await;
-    let client = bed.postgres_connection().await;
+    let test_store = TestStore::postgres();
+    with_notes(&test_store, 1).await;
+    let client = test_store.postgres_connection().await;
     let definition = "select pg_get_functiondef('acquire_processing_lock_token'::regproc)";
     let guarded: String = client.query_one(definition, &[]).await.unwrap().get(0);
     let unguarded = guarded.replace("for no key update skip locked", "");
     assert_ne!(guarded, unguarded);
     client.batch_execute(&unguarded).await.unwrap();
-    assert!(second_of_two(&bed).await.is_some());
+    assert!(second_of_two(&test_store).await.is_some());
 }
 
 /// Behind a transaction pooler, every call is still one statement.
 #[tokio::test]
 async fn everything_works_behind_a_pooler() {
-    let bed = TestStore::pgbouncer();
-    let (turno, notes) = with_notes(&bed, 20).await;
+    let test_store = TestStore::pgbouncer();
+    let (turno, notes) = with_notes(&test_store, 20).await;
     let ledger = Ledger::new();
     tokio::join!(
         scheduler(notes.clone(), ledger.clone()),

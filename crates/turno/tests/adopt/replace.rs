@@ -36,14 +36,14 @@ const FUNCTIONS: &str = "select string_agg(concat_ws(' ', pg_get_functiondef(p.o
     from pg_proc p where p.pronamespace = 'public'::regnamespace";
 
 async fn with_functions() -> (TestStore, Turno) {
-    let bed = TestStore::postgres();
-    let turno = bed.turno().await;
-    tell(&bed, OF_THE_APPLICATION).await;
-    (bed, turno)
+    let test_store = TestStore::postgres();
+    let turno = test_store.turno().await;
+    tell(&test_store, OF_THE_APPLICATION).await;
+    (test_store, turno)
 }
 
-async fn as_superuser(bed: &TestStore) -> Client {
-    let database = bed.url().rsplit('/').next().unwrap();
+async fn as_superuser(test_store: &TestStore) -> Client {
+    let database = test_store.url().rsplit('/').next().unwrap();
     let url = PostgresServer::shared().superuser_url(database);
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -52,8 +52,8 @@ async fn as_superuser(bed: &TestStore) -> Client {
 
 #[tokio::test]
 async fn functions_in_the_way_are_an_error_that_names_them_and_the_way_on() {
-    let (bed, turno) = with_functions().await;
-    let before = ask(&bed, FUNCTIONS).await;
+    let (test_store, turno) = with_functions().await;
+    let before = ask(&test_store, FUNCTIONS).await;
     let error = turno.adopt("notes").apply().await.unwrap_err();
     assert_eq!(error.field(), Some("suffix"), "{error:?}");
     let said = error.to_string();
@@ -66,17 +66,17 @@ async fn functions_in_the_way_are_an_error_that_names_them_and_the_way_on() {
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    assert_eq!(ask(&bed, FUNCTIONS).await, before);
+    assert_eq!(ask(&test_store, FUNCTIONS).await, before);
     // With a suffix, both are kept.
     turno.adopt("notes").suffix("turno").apply().await.unwrap();
     turno.unadopt("notes").await.unwrap();
-    assert_eq!(ask(&bed, FUNCTIONS).await, before);
+    assert_eq!(ask(&test_store, FUNCTIONS).await, before);
 }
 
 #[tokio::test]
 async fn the_difference_shows_what_goes_and_what_comes() {
-    let (bed, turno) = with_functions().await;
-    let before = ask(&bed, FUNCTIONS).await;
+    let (test_store, turno) = with_functions().await;
+    let before = ask(&test_store, FUNCTIONS).await;
     let difference = turno.adopt("notes").difference().await.unwrap();
     for line in [
         "replace public.acquire_processing_lock(uuid,integer)",
@@ -95,119 +95,122 @@ async fn the_difference_shows_what_goes_and_what_comes() {
             "{line}: {difference}"
         );
     }
-    assert_eq!(ask(&bed, FUNCTIONS).await, before, "nothing is done");
-    tell(&bed, "create table tasks (id bigint primary key)").await;
+    assert_eq!(ask(&test_store, FUNCTIONS).await, before, "nothing is done");
+    tell(&test_store, "create table tasks (id bigint primary key)").await;
     let free = turno.adopt("tasks").suffix("tasks");
     assert_eq!(free.difference().await.unwrap(), "");
 }
 
 #[tokio::test]
 async fn functions_are_replaced_and_undoing_restores_them() {
-    let (bed, turno) = with_functions().await;
-    let before = ask(&bed, FUNCTIONS).await;
+    let (test_store, turno) = with_functions().await;
+    let before = ask(&test_store, FUNCTIONS).await;
     let adopted = turno.adopt("notes").replace().apply().await.unwrap();
     assert_eq!(adopted.replaced.len(), 4, "{adopted:?}");
     assert_eq!(
-        ask(&bed, "select acquire_processing_lock(id) and not acquire_processing_lock(id) from notes where title = 'one'").await,
+        ask(&test_store, "select acquire_processing_lock(id) and not acquire_processing_lock(id) from notes where title = 'one'").await,
         "true"
     );
     let callable = "select has_function_privilege('turno_app', 'acquire_processing_lock(uuid, integer)', 'execute')
                     and not has_function_privilege('turno_operator', 'release_processing_lock(uuid)', 'execute')";
-    assert_eq!(ask(&bed, callable).await, "true");
+    assert_eq!(ask(&test_store, callable).await, "true");
     // A repetition, with or without `replace`, changes nothing and keeps the stored definitions.
-    let after = ask(&bed, FUNCTIONS).await;
+    let after = ask(&test_store, FUNCTIONS).await;
     let again = turno.adopt("notes").apply().await.unwrap();
     assert_eq!(
-        (again.replaced, ask(&bed, FUNCTIONS).await),
+        (again.replaced, ask(&test_store, FUNCTIONS).await),
         (adopted.replaced.clone(), after.clone())
     );
     turno.adopt("notes").replace().apply().await.unwrap();
-    assert_eq!(ask(&bed, FUNCTIONS).await, after);
+    assert_eq!(ask(&test_store, FUNCTIONS).await, after);
     assert_eq!(turno.adopt("notes").difference().await.unwrap(), "");
     let gone = turno.unadopt("notes").await.unwrap();
     assert_eq!(gone.replaced, adopted.replaced);
-    assert_eq!(ask(&bed, FUNCTIONS).await, before);
+    assert_eq!(ask(&test_store, FUNCTIONS).await, before);
 }
 
 #[tokio::test]
 async fn the_printed_script_and_the_sql_function_replace_the_same() {
-    let (bed, turno) = with_functions().await;
-    let before = ask(&bed, FUNCTIONS).await;
+    let (test_store, turno) = with_functions().await;
+    let before = ask(&test_store, FUNCTIONS).await;
     let error = turno.adopt("notes").print().await.unwrap_err();
     assert_eq!(error.field(), Some("suffix"));
     let script = turno.adopt("notes").replace().print().await.unwrap();
-    assert_eq!(ask(&bed, FUNCTIONS).await, before);
-    tell(&bed, &script).await;
-    let after = ask(&bed, FUNCTIONS).await;
+    assert_eq!(ask(&test_store, FUNCTIONS).await, before);
+    tell(&test_store, &script).await;
+    let after = ask(&test_store, FUNCTIONS).await;
     turno.unadopt("notes").await.unwrap();
-    assert_eq!(ask(&bed, FUNCTIONS).await, before);
+    assert_eq!(ask(&test_store, FUNCTIONS).await, before);
     let replaced = "select cardinality(replaced) from turno.adopt('notes', 'id', replace => true)";
-    assert_eq!(ask(&bed, replaced).await, "4");
-    assert_eq!(ask(&bed, FUNCTIONS).await, after);
+    assert_eq!(ask(&test_store, replaced).await, "4");
+    assert_eq!(ask(&test_store, FUNCTIONS).await, after);
 }
 
 /// If a new function has the name of one to be restored, undoing does not overwrite it.
 #[tokio::test]
 async fn undoing_overwrites_no_newer_function() {
-    let (bed, turno) = with_functions().await;
+    let (test_store, turno) = with_functions().await;
     turno.adopt("notes").replace().apply().await.unwrap();
     turno.adopt("notes").suffix("notes").apply().await.unwrap();
     let newer = "create function release_processing_lock(note_id uuid) returns boolean language sql as 'select true'";
-    tell(&bed, newer).await;
+    tell(&test_store, newer).await;
     let error = turno.unadopt("notes").await.unwrap_err();
     assert!(
         error.is_refused() && error.to_string().contains("release_processing_lock"),
         "{error:?}"
     );
-    tell(&bed, "drop function release_processing_lock(uuid)").await;
+    tell(&test_store, "drop function release_processing_lock(uuid)").await;
     turno.unadopt("notes").await.unwrap();
 }
 
 /// The owner of the schema could drop another role's function, but not restore it unchanged.
 #[tokio::test]
 async fn a_function_of_another_role_is_not_replaced() {
-    let (bed, turno) = with_functions().await;
-    as_superuser(&bed)
+    let (test_store, turno) = with_functions().await;
+    as_superuser(&test_store)
         .await
         .batch_execute("alter function acquire_processing_lock(uuid, integer) owner to postgres")
         .await
         .unwrap();
-    let before = ask(&bed, FUNCTIONS).await;
+    let before = ask(&test_store, FUNCTIONS).await;
     let error = turno.adopt("notes").replace().apply().await.unwrap_err();
     assert!(error.is_refused(), "{error:?}");
     let said = error.to_string();
     for words in ["acquire_processing_lock", "role postgres", "owner to owner"] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    assert_eq!(ask(&bed, FUNCTIONS).await, before);
-    assert_eq!(ask(&bed, "select count(*) from turno.adopted").await, "0");
+    assert_eq!(ask(&test_store, FUNCTIONS).await, before);
+    assert_eq!(
+        ask(&test_store, "select count(*) from turno.adopted").await,
+        "0"
+    );
 }
 
 #[tokio::test]
 async fn what_depends_on_a_function_is_named() {
-    let (bed, turno) = with_functions().await;
+    let (test_store, turno) = with_functions().await;
     tell(
-        &bed,
+        &test_store,
         "create view cleaned as select cleanup_abandoned_processing_locks() as many",
     )
     .await;
-    let before = ask(&bed, FUNCTIONS).await;
+    let before = ask(&test_store, FUNCTIONS).await;
     let error = turno.adopt("notes").replace().apply().await.unwrap_err();
     assert!(
         error.is_refused() && error.to_string().contains("cleaned"),
         "{error:?}"
     );
-    assert_eq!(ask(&bed, FUNCTIONS).await, before);
-    tell(&bed, "drop view cleaned").await;
+    assert_eq!(ask(&test_store, FUNCTIONS).await, before);
+    tell(&test_store, "drop view cleaned").await;
     turno.adopt("notes").replace().apply().await.unwrap();
 }
 
 #[tokio::test]
 async fn functions_of_another_adopted_table_are_not_replaced() {
-    let bed = TestStore::postgres();
-    let turno = bed.turno().await;
+    let test_store = TestStore::postgres();
+    let turno = test_store.turno().await;
     tell(
-        &bed,
+        &test_store,
         "create table notes (id bigint primary key); create table tasks (id bigint primary key)",
     )
     .await;
@@ -220,10 +223,10 @@ async fn functions_of_another_adopted_table_are_not_replaced() {
 /// Functions of a table are not restored if the table does not exist any more.
 #[tokio::test]
 async fn nothing_is_restored_for_a_table_that_is_gone() {
-    let (bed, turno) = with_functions().await;
+    let (test_store, turno) = with_functions().await;
     turno.adopt("notes").replace().apply().await.unwrap();
-    tell(&bed, "drop table notes cascade").await;
+    tell(&test_store, "drop table notes cascade").await;
     let gone = turno.unadopt("notes").await.unwrap();
     assert_eq!(gone.replaced, [""; 0]);
-    assert_eq!(ask(&bed, FUNCTIONS).await, "");
+    assert_eq!(ask(&test_store, FUNCTIONS).await, "");
 }

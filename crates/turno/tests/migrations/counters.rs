@@ -28,11 +28,11 @@ async fn number(client: &Client, sql: &str) -> i64 {
 
 #[tokio::test]
 async fn attempts_go_on_past_the_end_of_a_smallint() {
-    let bed = TestStore::empty_postgres();
-    let turno = bed.turno().await;
+    let test_store = TestStore::empty_postgres();
+    let turno = test_store.turno().await;
     turno.inbox("q").push(&1).await.unwrap();
     turno.close().await;
-    let client = bed.postgres_connection().await;
+    let client = test_store.postgres_connection().await;
     let emit = "select turno.outbox_emit('T', '1')";
     client.query_one(emit, &[]).await.unwrap();
     for sql in [TO_VERSION_9, SMALLINT, NEARLY] {
@@ -43,7 +43,7 @@ async fn attempts_go_on_past_the_end_of_a_smallint() {
     let error = client.batch_execute(past).await.unwrap_err();
     assert_eq!(error.code().unwrap().code(), "22003");
 
-    let turno = bed.turno().await;
+    let turno = test_store.turno().await;
     let version = turno.store().schema_version().await.unwrap();
     assert_eq!(version, Some(SCHEMA_VERSION));
     let attempts = "select max(attempts) from turno.inbox_item where max_attempts <> 0";

@@ -10,15 +10,15 @@ use turno_testkit::conformance::TestStore;
 const POSTGRES: &str = include_str!("golden.sql");
 const SQLITE: &str = "select sql from sqlite_schema where sql is not null order by name";
 
-async fn schema(bed: &TestStore) -> String {
+async fn schema(test_store: &TestStore) -> String {
     let mut lines = Vec::new();
-    if bed.is_sqlite() {
-        let db = bed.sqlite_connection();
+    if test_store.is_sqlite() {
+        let db = test_store.sqlite_connection();
         let mut statement = db.prepare(SQLITE).unwrap();
         let rows = statement.query_map([], |row| row.get(0)).unwrap();
         lines.extend(rows.map(|row: rusqlite::Result<String>| row.unwrap() + ";"));
     } else {
-        let client = bed.postgres_connection().await;
+        let client = test_store.postgres_connection().await;
         let rows = client.query(POSTGRES, &[]).await.unwrap();
         lines.extend(rows.iter().map(|row| row.get::<_, String>(0)));
     }
@@ -30,13 +30,13 @@ async fn schema(bed: &TestStore) -> String {
 async fn the_schema_is_as_shipped() {
     // Tests run in their package's folder.
     let folder = Path::new("tests/golden");
-    for (file, bed) in [
+    for (file, test_store) in [
         ("schema_sqlite.sql", TestStore::sqlite()),
         ("schema_postgres.txt", TestStore::empty_postgres()),
     ] {
-        drop(bed.turno().await);
+        drop(test_store.turno().await);
         let file = folder.join(file);
-        let schema = schema(&bed).await;
+        let schema = schema(&test_store).await;
         if std::env::var_os("TURNO_UPDATE_GOLDEN").is_some() {
             std::fs::write(&file, &schema).unwrap();
         }

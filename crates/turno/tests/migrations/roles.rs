@@ -152,13 +152,13 @@ async fn roles_are_left_alone_when_asked() {
     assert!(postgres::script().contains("-- Rights "));
     assert!(postgres::script().starts_with(script.trim_end_matches("commit;\n")));
     for by_script in [false, true] {
-        let bed = TestStore::empty_postgres();
+        let test_store = TestStore::empty_postgres();
         if by_script {
-            says(bed.url(), &script).await;
+            says(test_store.url(), &script).await;
         }
         let turno = Turno::builder()
             .roles(Roles::Skip)
-            .connect(bed.url())
+            .connect(test_store.url())
             .await
             .unwrap();
         turno
@@ -171,7 +171,7 @@ async fn roles_are_left_alone_when_asked() {
             .detach();
         let granted = "select has_schema_privilege('turno_app', 'turno', 'usage')
             or has_function_privilege('turno_app', 'turno.seen(text,uuid)', 'execute')";
-        let client = bed.postgres_connection().await;
+        let client = test_store.postgres_connection().await;
         let asks = async || {
             client
                 .query_one(granted, &[])
@@ -191,12 +191,12 @@ async fn roles_are_left_alone_when_asked() {
 #[tokio::test]
 async fn a_repair_closes_what_is_open_to_all() {
     for roles in [Roles::Grant, Roles::Skip] {
-        let bed = TestStore::postgres();
-        let turno = bed.turno().await;
+        let test_store = TestStore::postgres();
+        let turno = test_store.turno().await;
         let store = turno.store();
         let open = "grant execute on all functions in schema turno to public";
-        says(bed.url(), open).await;
-        let app = bed.postgres_connection_as("app").await;
+        says(test_store.url(), open).await;
+        let app = test_store.postgres_connection_as("app").await;
         app.simple_query("select turno.sweep()").await.unwrap();
         assert!(store.repair(roles).await.unwrap().has_grants());
         let error = app.simple_query("select turno.sweep()").await.unwrap_err();
@@ -208,15 +208,18 @@ async fn a_repair_closes_what_is_open_to_all() {
 /// Functions of two owners in one schema would run with each other's rights.
 #[tokio::test]
 async fn only_the_owner_of_the_schema_migrates_it() {
-    let bed = TestStore::postgres();
-    says(bed.url(), "drop function turno.seen").await;
-    let turno = Turno::connect(&bed.url_as("postgres")).await.unwrap();
+    let test_store = TestStore::postgres();
+    says(test_store.url(), "drop function turno.seen").await;
+    let turno = Turno::connect(&test_store.url_as("postgres"))
+        .await
+        .unwrap();
     let error = turno.store().repair(Roles::Grant).await.unwrap_err();
     assert!(
         error.is_refused() && error.to_string().contains("belongs to role owner"),
         "{error:?}"
     );
-    bed.turno()
+    test_store
+        .turno()
         .await
         .store()
         .repair(Roles::Grant)
@@ -227,9 +230,9 @@ async fn only_the_owner_of_the_schema_migrates_it() {
 /// A migration does not call a function that another role has put into the owner's search path.
 #[tokio::test]
 async fn a_migration_calls_no_function_of_another_role() {
-    let bed = TestStore::empty_postgres();
+    let test_store = TestStore::empty_postgres();
     says(
-        bed.url(),
+        test_store.url(),
         "create table public.called (); \
          create function public.format(text, regprocedure) returns text language plpgsql as $$ \
          begin insert into public.called default values; return pg_catalog.format($1, $2); end $$; \
@@ -237,8 +240,8 @@ async fn a_migration_calls_no_function_of_another_role() {
          begin insert into public.called default values; return pg_catalog.format($1, $2, $3); end $$",
     )
     .await;
-    bed.turno().await;
-    let client = bed.postgres_connection().await;
+    test_store.turno().await;
+    let client = test_store.postgres_connection().await;
     let called = client.query("select from public.called", &[]).await;
     assert_eq!(called.unwrap().len(), 0);
 }
@@ -256,12 +259,12 @@ const DAMAGE: &str = "
 /// Functions and rights that were changed by hand are reported by name, and repaired while other programs run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repair_restores_functions_and_rights() {
-    let bed = TestStore::postgres();
-    let turno = bed.turno().await;
+    let test_store = TestStore::postgres();
+    let turno = test_store.turno().await;
     let store = turno.store();
     assert_eq!(store.schema_drift().await.unwrap(), Default::default());
-    let intact = shape(&bed).await;
-    says(bed.url(), DAMAGE).await;
+    let intact = shape(&test_store).await;
+    says(test_store.url(), DAMAGE).await;
     let drift = store.schema_drift().await.unwrap();
     assert_eq!(drift.missing_functions, ["seen", "sweep_last"]);
     let mut changed = drift.changed_functions.clone();
@@ -292,7 +295,7 @@ async fn a_repair_restores_functions_and_rights() {
     assert_eq!(find(&findings, "tables").severity, Severity::Problem);
 
     // Other programs run meanwhile, and none of their calls fails.
-    let busy = bed.turno().await;
+    let busy = test_store.turno().await;
     let stop = tokio_util::sync::CancellationToken::new();
     let stopped = stop.clone();
     let working = tokio::spawn(async move {
@@ -309,19 +312,21 @@ async fn a_repair_restores_functions_and_rights() {
     stop.cancel();
     assert!(working.await.unwrap() >= 3);
     assert_eq!(store.schema_drift().await.unwrap(), Default::default());
-    assert_eq!(shape(&bed).await, intact);
+    assert_eq!(shape(&test_store).await, intact);
     assert_eq!(
         store.repair(Roles::Grant).await.unwrap(),
         Default::default()
     );
-    assert_eq!(shape(&bed).await, intact);
+    assert_eq!(shape(&test_store).await, intact);
 }
 
 /// The only test as a superuser: it can do what an ordinary owner can.
 #[tokio::test]
 async fn a_superuser_may_own_the_schema() {
-    let bed = TestStore::empty_postgres();
-    let turno = Turno::connect(&bed.url_as("postgres")).await.unwrap();
+    let test_store = TestStore::empty_postgres();
+    let turno = Turno::connect(&test_store.url_as("postgres"))
+        .await
+        .unwrap();
     let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
     lease.release().await.unwrap();
     turno.inbox("q").push(&1).await.unwrap();
@@ -333,7 +338,7 @@ async fn a_superuser_may_own_the_schema() {
     let findings = turno.store().diagnose().await.unwrap();
     assert_eq!(find(&findings, "functions").severity, Severity::Ok);
     // Its functions can be called by applications, like those of any owner.
-    let app = Turno::connect(&bed.url_as("app")).await.unwrap();
+    let app = Turno::connect(&test_store.url_as("app")).await.unwrap();
     app.lock("r")
         .acquire()
         .await
@@ -346,10 +351,15 @@ async fn a_superuser_may_own_the_schema() {
 /// Every role that may call the functions gets the same findings. An unsafe setting is a problem.
 #[tokio::test]
 async fn a_diagnosis_needs_no_rights_but_those_of_an_application() {
-    let bed = TestStore::postgres();
-    bed.turno().await.sweep(&Default::default()).await.unwrap();
+    let test_store = TestStore::postgres();
+    test_store
+        .turno()
+        .await
+        .sweep(&Default::default())
+        .await
+        .unwrap();
     for role in ["owner", "app", "operator"] {
-        let turno = Turno::connect(&bed.url_as(role)).await.unwrap();
+        let turno = Turno::connect(&test_store.url_as(role)).await.unwrap();
         let findings = turno.store().diagnose().await.unwrap();
         for check in [
             "schema",
@@ -372,9 +382,9 @@ async fn a_diagnosis_needs_no_rights_but_those_of_an_application() {
         let durability = find(&findings, "durability");
         assert_eq!(durability.severity, Severity::Problem, "{durability:?}");
     }
-    let database = name(bed.url());
+    let database = name(test_store.url());
     says(
-        bed.url(),
+        test_store.url(),
         &format!(
             "alter database {database} set synchronous_commit = off;
              alter database {database} set default_transaction_read_only = on;
@@ -382,7 +392,7 @@ async fn a_diagnosis_needs_no_rights_but_those_of_an_application() {
         ),
     )
     .await;
-    let turno = Turno::connect(&bed.url_as("app")).await.unwrap();
+    let turno = Turno::connect(&test_store.url_as("app")).await.unwrap();
     let findings = turno.store().diagnose().await.unwrap();
     let durability = find(&findings, "durability");
     assert!(
@@ -398,8 +408,8 @@ async fn a_diagnosis_needs_no_rights_but_those_of_an_application() {
 /// An operator can sweep, but cannot delete today's history: operator actions must stay traceable.
 #[tokio::test]
 async fn only_the_owner_may_sweep_what_is_young() {
-    let bed = TestStore::postgres();
-    let operator = bed.postgres_connection_as("operator").await;
+    let test_store = TestStore::postgres();
+    let operator = test_store.postgres_connection_as("operator").await;
     operator
         .batch_execute("select turno.sweep()")
         .await
@@ -415,7 +425,7 @@ async fn only_the_owner_may_sweep_what_is_young() {
         let sweep = format!("select turno.sweep({age})");
         let error = operator.batch_execute(&sweep).await.unwrap_err();
         assert_eq!(error.code().unwrap().code(), "42501", "{age}");
-        let owner = bed.postgres_connection_as("owner").await;
+        let owner = test_store.postgres_connection_as("owner").await;
         owner.batch_execute(&sweep).await.unwrap();
     }
 }

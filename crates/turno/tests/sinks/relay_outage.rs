@@ -74,7 +74,7 @@ impl Running {
 
 /// Tests a webhook that replies with `reply` until the outage ends, on each store.
 async fn a_webhook_is_tried_seldom(what: &str, reply: Reply, most: usize) {
-    for bed in [TestStore::sqlite(), TestStore::postgres()] {
+    for test_store in [TestStore::sqlite(), TestStore::postgres()] {
         let is_healed = Arc::new(AtomicBool::new(false));
         let healed = is_healed.clone();
         let reply = reply.clone();
@@ -86,7 +86,7 @@ async fn a_webhook_is_tried_seldom(what: &str, reply: Reply, most: usize) {
             std::future::ready(reply)
         })
         .await;
-        let turno = bed.turno().await;
+        let turno = test_store.turno().await;
         emit(&turno, &["ThingEvent"]).await;
         // One attempt per event: a single refusal would make it dead.
         let relay = turno.outbox().relay(Arc::new(to(&hook))).max_attempts(1);
@@ -170,7 +170,7 @@ impl Sink for Counted {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_queue_stops_its_own_events_only_and_kills_none() {
-    for bed in [TestStore::sqlite(), TestStore::postgres()] {
+    for test_store in [TestStore::sqlite(), TestStore::postgres()] {
         let mut arguments = FieldTable::default();
         arguments.insert("x-queue-type".into(), text("classic"));
         arguments.insert("x-max-length".into(), AMQPValue::LongInt(10));
@@ -183,7 +183,7 @@ async fn a_full_queue_stops_its_own_events_only_and_kills_none() {
             sink: sink.exchange(&full.exchange),
             busy: Mutex::default(),
         });
-        let turno = bed.turno().await;
+        let turno = test_store.turno().await;
         emit(&turno, &["FullThingEvent", "FineThingEvent"]).await;
         let running = Running::start(turno.outbox().relay(sink.clone()).max_attempts(1));
 

@@ -2,11 +2,11 @@
 
 use turno::lock::{BreakOutcome, ReleaseOutcome};
 
-use super::{bed, code, one, word};
+use super::{code, one, test_store, word};
 
 #[tokio::test]
 async fn arguments_are_named_and_have_defaults() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     let row = one(&client, "select outcome, token, holds, owner, expires_at - acquired_at = '30 seconds', remaining > '29 seconds' \
                             from turno.lock_acquire('r')").await;
     assert_eq!(
@@ -101,7 +101,7 @@ async fn arguments_are_named_and_have_defaults() {
 
 #[tokio::test]
 async fn arguments_are_checked_on_every_path() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     for sql in [
         "select turno.lock_release('free', (turno.lock_acquire('free')).token)",
         "select turno.lock_acquire('held', owner => 'a')",
@@ -194,8 +194,8 @@ async fn arguments_are_checked_on_every_path() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_in_sql_sees_a_release_and_does_not_block_it() {
-    let (bed, holder) = bed().await;
-    let waiter = bed.postgres_connection().await;
+    let (test_store, holder) = test_store().await;
+    let waiter = test_store.postgres_connection().await;
     for mode in ["exclusive", "shared"] {
         let resource = format!("wait/{mode}");
         let token: i64 = one(
@@ -237,8 +237,8 @@ async fn waiting_in_sql_sees_a_release_and_does_not_block_it() {
 
 #[tokio::test]
 async fn sql_and_rust_see_each_other() {
-    let (bed, client) = bed().await;
-    let turno = bed.turno().await;
+    let (test_store, client) = test_store().await;
+    let turno = test_store.turno().await;
     let lease = turno
         .lock("r")
         .user("rust")
@@ -280,7 +280,7 @@ async fn sql_and_rust_see_each_other() {
 
 #[tokio::test]
 async fn events_are_emitted_relayed_and_seen_in_sql() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     let number = async |sql: &str| -> i64 { one(&client, sql).await.get(0) };
     let emit = "select turno.outbox_emit('TicketCreatedEvent', '{\"n\": 1}', key => 'k', correlation_id => 'c', \
                 headers => '{\"tenant\": \"7\"}')::text";
@@ -316,7 +316,7 @@ async fn events_are_emitted_relayed_and_seen_in_sql() {
 
 #[tokio::test]
 async fn a_bad_event_is_refused_with_a_hint() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     for sql in [
         "select turno.outbox_emit('', '1')",
         "select turno.outbox_emit(repeat('AbC', 66), '1')",
@@ -343,7 +343,7 @@ async fn a_bad_event_is_refused_with_a_hint() {
 /// The rule exists in Rust and in SQL; both give the same results.
 #[tokio::test]
 async fn routing_keys_are_the_same_in_rust_and_in_sql() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     for kind in [
         "TicketStatusChangedEvent",
         "TicketFlow.Domain.Events.TicketCreatedEvent",

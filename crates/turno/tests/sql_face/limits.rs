@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use turno::{Error, Turno};
 
-use super::{bed, code, one, word};
+use super::{code, one, test_store, word};
 
 const INVALID: &str = "22023";
 const MIB: usize = 1024 * 1024;
@@ -25,8 +25,8 @@ async fn refusal(client: &tokio_postgres::Client, sql: &str) -> String {
 
 #[tokio::test]
 async fn a_caller_cannot_raise_the_longest_lease() {
-    let (bed, owner) = bed().await;
-    let app = bed.postgres_connection_as("app").await;
+    let (test_store, owner) = test_store().await;
+    let app = test_store.postgres_connection_as("app").await;
     let request = "array[gen_random_uuid()]";
     let batch = |ttl: &str| {
         format!(
@@ -91,8 +91,8 @@ async fn a_caller_cannot_raise_the_longest_lease() {
 
 #[tokio::test]
 async fn a_caller_cannot_raise_the_largest_payload() {
-    let (bed, owner) = bed().await;
-    let app = bed.postgres_connection_as("app").await;
+    let (test_store, owner) = test_store().await;
+    let app = test_store.postgres_connection_as("app").await;
     one(&owner, "select turno.setting_set('max_payload', '2MB')").await;
     let json = |bytes: usize| format!("('\"' || repeat('x', {}) || '\"')", bytes - 2);
     let push = |bytes: usize, limit: &str| {
@@ -155,8 +155,8 @@ async fn a_caller_cannot_raise_the_largest_payload() {
 /// An answer of once has the limit of a payload. A batch leaves it to a separate call.
 #[tokio::test]
 async fn an_answer_has_the_limit_of_a_payload() {
-    let (bed, owner) = bed().await;
-    let app = bed.postgres_connection_as("app").await;
+    let (test_store, owner) = test_store().await;
+    let app = test_store.postgres_connection_as("app").await;
     one(&owner, "select turno.setting_set('max_payload', '2MB')").await;
     let answer = |bytes: usize| format!("('\"' || repeat('x', {}) || '\"')", bytes - 2);
     let claim = word(&app, "select claim from turno.once_begin('k')").await;
@@ -183,11 +183,11 @@ async fn an_answer_has_the_limit_of_a_payload() {
 /// The library passes its own limits, and those of the database take precedence.
 #[tokio::test]
 async fn the_library_gets_the_databases_limits() {
-    let (bed, owner) = bed().await;
+    let (test_store, owner) = test_store().await;
     let turno = Turno::builder()
         .max_ttl(Duration::from_secs(365 * 86_400))
         .max_payload(8 * MIB)
-        .connect(&bed.url_as("app"))
+        .connect(&test_store.url_as("app"))
         .await
         .unwrap();
     let month = Duration::from_secs(31 * 86_400);
@@ -220,7 +220,7 @@ async fn the_library_gets_the_databases_limits() {
 /// The settings table is read only for values above the functions' own defaults.
 #[tokio::test]
 async fn the_usual_call_reads_no_limit() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     let reads = "select (coalesce(seq_scan, 0) + coalesce(idx_scan, 0))::text \
                  from pg_stat_xact_user_tables where schemaname = 'turno' and relname = 'setting'";
     client.batch_execute("begin").await.unwrap();

@@ -13,11 +13,11 @@ mod transactions;
 use tokio_postgres::{Client, Row};
 use turno_testkit::conformance::TestStore;
 
-async fn bed() -> (TestStore, Client) {
-    let bed = TestStore::postgres();
-    bed.turno().await.close().await;
-    let client = bed.postgres_connection().await;
-    (bed, client)
+async fn test_store() -> (TestStore, Client) {
+    let test_store = TestStore::postgres();
+    test_store.turno().await.close().await;
+    let client = test_store.postgres_connection().await;
+    (test_store, client)
 }
 
 async fn one(client: &Client, sql: &str) -> Row {

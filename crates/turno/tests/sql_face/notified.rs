@@ -10,7 +10,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls};
 use turno::Wakers;
 use turno_testkit::PostgresServer;
 
-use super::{bed, word};
+use super::{test_store, word};
 
 /// Prefix of every name.
 const SECRET: &str = "secret";
@@ -58,8 +58,8 @@ async fn stranger(url: &str) -> (Client, UnboundedReceiver<(String, String)>) {
 
 #[tokio::test]
 async fn a_role_without_rights_hears_no_names() {
-    let (bed, client) = bed().await;
-    let (_stranger, mut heard) = stranger(bed.url()).await;
+    let (test_store, client) = test_store().await;
+    let (_stranger, mut heard) = stranger(test_store.url()).await;
     for queue in ["secret queue", "$outbox"] {
         let idle = format!("select turno.inbox_idle('{queue}', '1 minute')");
         client.batch_execute(&idle).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_role_without_rights_hears_no_names() {
 /// SQL sends the same hash of a name that programs compute.
 #[tokio::test]
 async fn a_hash_of_sql_wakes_the_waiter_of_the_name() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     let wakers = Arc::new(Wakers::default());
     for name in [
         "",

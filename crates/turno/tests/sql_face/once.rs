@@ -2,14 +2,14 @@
 
 use turno::once::{Begin, OnceSettled, OnceState};
 
-use super::{bed, code, one, word};
+use super::{code, one, test_store, word};
 
 /// Its numbers, spaces and duplicate keys are kept as written.
 const ANSWER: &str = r#"{"total": 1.00,  "big":12345678901234567890123, "a":1, "a":2}"#;
 
 #[tokio::test]
 async fn arguments_are_named_and_have_defaults() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     let row = one(
         &client,
         "select outcome, key, token, attempt, answer::text, expires_at - began_at <= '30 seconds', \
@@ -63,7 +63,7 @@ async fn arguments_are_named_and_have_defaults() {
 
 #[tokio::test]
 async fn claims_end_in_every_way() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     let begin = async |ask: &str| -> (String, String) {
         let sql = format!(
             "select outcome || ' ' || coalesce(attempt::text, '-'), coalesce(claim, '') from turno.once_begin({ask})"
@@ -117,8 +117,8 @@ async fn claims_end_in_every_way() {
 /// An operator resolves an unknown key, and learns why any other key is not changed.
 #[tokio::test]
 async fn an_operator_resolves_a_key() {
-    let (bed, client) = bed().await;
-    let operator = bed.postgres_connection_as("operator").await;
+    let (test_store, client) = test_store().await;
+    let operator = test_store.postgres_connection_as("operator").await;
     let resolve = "select outcome from turno.once_resolve('k', '{\"receipt\": 1}', reason => 'the bank has it')";
     assert_eq!(word(&operator, resolve).await, "not_found");
     let claim = word(
@@ -153,7 +153,7 @@ async fn an_operator_resolves_a_key() {
 /// A stale completion raises an error, which rolls back the effects of its transaction.
 #[tokio::test]
 async fn a_stale_completion_raises() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     client
         .batch_execute("create table payment (amount integer)")
         .await
@@ -206,7 +206,7 @@ async fn a_stale_completion_raises() {
 
 #[tokio::test]
 async fn a_scope_has_its_quota() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     let begin = async |key: &str| {
         let sql = format!(
             "select outcome from turno.once_begin('{key}', scope => 'tenant 7', quota => 2)"
@@ -223,7 +223,7 @@ async fn a_scope_has_its_quota() {
 
 #[tokio::test]
 async fn arguments_are_checked_on_every_path() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     for sql in [
         "select turno.once_begin('held')",
         "select turno.once_complete((turno.once_begin('done')).claim, '1')",
@@ -308,7 +308,7 @@ async fn arguments_are_checked_on_every_path() {
 /// Open keys are found by a partial index, and not among all kept answers.
 #[tokio::test]
 async fn open_keys_are_listed_by_their_own_index() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     client
         .batch_execute(
             "select turno.once_complete((turno.once_begin('done/' || n)).claim) from generate_series(1, 500) n; \
@@ -343,7 +343,7 @@ async fn open_keys_are_listed_by_their_own_index() {
 /// A begin that returns a known state is a read: the call does not even get a transaction id.
 #[tokio::test]
 async fn being_turned_away_gets_no_transaction_id() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     for sql in [
         "select turno.once_begin('held', fingerprint => 'f', scope => 's')",
         "select turno.once_complete((turno.once_begin('done', fingerprint => 'f')).claim, '1')",
@@ -377,8 +377,8 @@ async fn being_turned_away_gets_no_transaction_id() {
 /// Callers that are batched with one that would have to wait get "later", and call alone.
 #[tokio::test]
 async fn a_batch_does_not_wait_for_a_stranger() {
-    let (bed, client) = bed().await;
-    let other = bed.postgres_connection().await;
+    let (test_store, client) = test_store().await;
+    let other = test_store.postgres_connection().await;
     client
         .batch_execute("select turno.once_complete((turno.once_begin('done')).claim, '1')")
         .await
@@ -400,8 +400,8 @@ async fn a_batch_does_not_wait_for_a_stranger() {
 /// A begin in an open transaction does not block others for long, and has no effect if it is rolled back.
 #[tokio::test]
 async fn a_begin_that_is_rolled_back_was_never_there() {
-    let (bed, client) = bed().await;
-    let turno = bed.turno().await;
+    let (test_store, client) = test_store().await;
+    let turno = test_store.turno().await;
     client.batch_execute("begin").await.unwrap();
     let begin = "select outcome from turno.once_begin('k')";
     assert_eq!(word(&client, begin).await, "fresh");
@@ -428,8 +428,8 @@ async fn a_begin_that_is_rolled_back_was_never_there() {
 
 #[tokio::test]
 async fn sql_and_rust_see_each_other() {
-    let (bed, client) = bed().await;
-    let turno = bed.turno().await;
+    let (test_store, client) = test_store().await;
+    let turno = test_store.turno().await;
     let claim = word(
         &client,
         "select claim from turno.once_begin('ñ@1', worker => 'sql', fingerprint => 'f')",
@@ -464,7 +464,7 @@ async fn sql_and_rust_see_each_other() {
 /// The dashboard repeatedly lists open keys, next to millions of kept answers.
 #[tokio::test]
 async fn open_keys_are_found_without_a_look_at_kept_answers() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     client
         .batch_execute(
             "insert into turno.once (key, state, token, attempt, request, began_at, until, ttl, sweep_at) \

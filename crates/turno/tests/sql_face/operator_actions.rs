@@ -1,6 +1,6 @@
 //! Operator actions in SQL: user and reason are arguments, and the record is part of the caller's transaction.
 
-use super::{bed, code, one, word};
+use super::{code, one, test_store, word};
 
 const FAIL: &str = "select turno.inbox_push('mail', '1'); \
     select turno.inbox_fail(array[claim], 'no', final => true) from turno.inbox_claim('mail', 'w')";
@@ -11,10 +11,10 @@ const MANY: &str = "select count(*)::text from turno.history()";
 
 #[tokio::test]
 async fn who_and_why_are_arguments() {
-    let (bed, client) = bed().await;
+    let (test_store, client) = test_store().await;
     client.batch_execute(FAIL).await.unwrap();
     client.batch_execute(ANSWER).await.unwrap();
-    let client = bed.postgres_connection_as("operator").await;
+    let client = test_store.postgres_connection_as("operator").await;
     for (call, answer, entry) in [
         (
             "turno.inbox_requeue('mail', \"user\" => 'ana', reason => 'it is back')",
@@ -60,7 +60,7 @@ async fn who_and_why_are_arguments() {
 /// If it is rolled back, it was neither done nor recorded.
 #[tokio::test]
 async fn a_record_is_rolled_back_with_its_action() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     client.batch_execute(FAIL).await.unwrap();
     client.batch_execute(ANSWER).await.unwrap();
     let failed = "select failed::text from turno.inbox_stats('mail')";
@@ -84,9 +84,9 @@ async fn a_record_is_rolled_back_with_its_action() {
 /// In SQL, a discard of all failed items passes null as ids explicitly: there is no default.
 #[tokio::test]
 async fn failed_items_are_discarded() {
-    let (bed, client) = bed().await;
+    let (test_store, client) = test_store().await;
     client.batch_execute(FAIL).await.unwrap();
-    let client = bed.postgres_connection_as("operator").await;
+    let client = test_store.postgres_connection_as("operator").await;
     let missing = "select turno.inbox_discard('mail')";
     assert_eq!(code(&client, missing).await, "42883");
     let all = "select turno.inbox_discard('mail', null, \"user\" => 'ana', reason => 'spam')::text";
@@ -101,7 +101,7 @@ async fn failed_items_are_discarded() {
 /// A program of the previous version passes fewer arguments, and its lock history has no entries of other components.
 #[tokio::test]
 async fn the_version_before_goes_on() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     client.batch_execute(FAIL).await.unwrap();
     client.batch_execute(ANSWER).await.unwrap();
     for call in [
@@ -120,7 +120,7 @@ async fn the_version_before_goes_on() {
 
 #[tokio::test]
 async fn invalid_arguments_are_refused() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     client.batch_execute(FAIL).await.unwrap();
     for call in [
         "inbox_requeue('mail', reason => '')",

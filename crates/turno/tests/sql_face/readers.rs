@@ -3,7 +3,7 @@
 use tokio_postgres::Client;
 use turno_testkit::conformance::TestStore;
 
-use super::{bed, one, word};
+use super::{one, test_store, word};
 
 async fn reader(client: &Client, owner: &str) -> i64 {
     let acquire = format!(
@@ -19,9 +19,9 @@ async fn release(client: &Client, token: i64) {
 
 /// Two readers release in overlapping transactions: the first locks the gate and counts the second, which then finds the gate
 /// locked. Returns the second one's token.
-async fn release_together(bed: &TestStore, client: &Client) -> i64 {
+async fn release_together(test_store: &TestStore, client: &Client) -> i64 {
     let (a, b) = (reader(client, "a").await, reader(client, "b").await);
-    let open = bed.postgres_connection().await;
+    let open = test_store.postgres_connection().await;
     open.batch_execute("begin")
         .await
         .expect("a transaction begins");
@@ -43,8 +43,8 @@ const WRITERS: [&str; 3] = [
 #[tokio::test]
 async fn readers_that_release_together_leave_the_lock_free() {
     for writer in WRITERS {
-        let (bed, client) = bed().await;
-        let token = release_together(&bed, &client).await;
+        let (test_store, client) = test_store().await;
+        let token = release_together(&test_store, &client).await;
         let listed = "select count(*) from turno.lock_list()";
         assert_eq!(one(&client, listed).await.get::<_, i64>(0), 0);
         let broken = format!("select turno.lock_break('r', {token}, 'stuck')");
@@ -65,11 +65,11 @@ async fn readers_that_release_together_leave_the_lock_free() {
 #[tokio::test]
 async fn a_writer_that_trusts_the_gate_is_kept_out() {
     for writer in &WRITERS[..2] {
-        let (bed, client) = bed().await;
+        let (test_store, client) = test_store().await;
         let trust = "create or replace function turno.lock_is_shared(resource text) returns boolean language sql volatile as
             'select t.holds > 0 and t.expires_at > clock_timestamp() from turno.lock t where t.resource = $1'";
         client.batch_execute(trust).await.unwrap();
-        release_together(&bed, &client).await;
+        release_together(&test_store, &client).await;
         assert_eq!(word(&client, writer).await, "busy", "{writer}");
     }
 }
@@ -77,7 +77,7 @@ async fn a_writer_that_trusts_the_gate_is_kept_out() {
 /// A reader behind a waiting writer waits for that writer's registration, which may expire before any lease does.
 #[tokio::test]
 async fn a_reader_behind_a_line_looks_when_its_first_place_lapses() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     let a = reader(&client, "a").await;
     let _b = reader(&client, "b").await;
     let line = "select turno.lock_wait('r', 'w', fifo => true)";
@@ -93,19 +93,19 @@ async fn a_reader_behind_a_line_looks_when_its_first_place_lapses() {
 /// A hold that is being released cannot be acquired reentrantly: the owner gets a new one.
 #[tokio::test]
 async fn a_hold_that_is_being_released_is_not_entered_again() {
-    let (bed, client) = bed().await;
+    let (test_store, client) = test_store().await;
     let first = reader(&client, "a").await;
-    let open = bed.postgres_connection().await;
+    let open = test_store.postgres_connection().await;
     open.batch_execute("begin").await.unwrap();
     // Locks the hold, and not the gate, which another transaction has locked.
-    let gate = bed.postgres_connection().await;
+    let gate = test_store.postgres_connection().await;
     gate.batch_execute("begin; select from turno.lock where resource = 'r' for update")
         .await
         .unwrap();
     release(&open, first).await;
     gate.batch_execute("commit").await.unwrap();
     let again = tokio::spawn(async move { reader(&client, "a").await });
-    let watcher = bed.postgres_connection().await;
+    let watcher = test_store.postgres_connection().await;
     let waits = "select exists (select from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock')";
     turno_testkit::eventually_async(

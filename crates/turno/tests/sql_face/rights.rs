@@ -1,10 +1,10 @@
 //! Which roles may call which functions, and that no caller can substitute an object.
 
-use super::{bed, code, one, word};
+use super::{code, one, test_store, word};
 
 #[tokio::test]
 async fn every_public_function_is_documented_and_safe_to_call() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     let rows = client
         .query(
             "select proname::text, prosecdef, obj_description(oid, 'pg_proc'), proconfig::text, pronargs = pronargdefaults \
@@ -56,8 +56,8 @@ async fn every_public_function_is_documented_and_safe_to_call() {
 
 #[tokio::test]
 async fn the_role_may_call_and_nothing_else() {
-    let (bed, client) = bed().await;
-    let app = bed.postgres_connection_as("app").await;
+    let (test_store, client) = test_store().await;
+    let app = test_store.postgres_connection_as("app").await;
     let token: i64 = one(
         &app,
         "select token from turno.lock_acquire('r', owner => 'a')",
@@ -165,9 +165,9 @@ const OPERATOR_CALLS: [&str; 9] = [
 
 #[tokio::test]
 async fn what_an_operator_decides_an_application_may_not() {
-    let (bed, client) = bed().await;
-    let app = bed.postgres_connection_as("app").await;
-    let operator = bed.postgres_connection_as("operator").await;
+    let (test_store, client) = test_store().await;
+    let app = test_store.postgres_connection_as("app").await;
+    let operator = test_store.postgres_connection_as("operator").await;
     for call in OPERATOR_CALLS {
         let sql = format!("select {call}");
         assert_eq!(code(&app, &sql).await, "42501", "{call}");
@@ -188,8 +188,8 @@ async fn what_an_operator_decides_an_application_may_not() {
 /// An application cannot delete the history. Control: with the operator's right, the same call deletes it.
 #[tokio::test]
 async fn an_application_cannot_erase_history() {
-    let (bed, client) = bed().await;
-    let app = bed.postgres_connection_as("app").await;
+    let (test_store, client) = test_store().await;
+    let app = test_store.postgres_connection_as("app").await;
     let held = one(&app, "select token from turno.lock_acquire('r')").await;
     let release = format!("select turno.lock_release('r', {})", held.get::<_, i64>(0));
     one(&app, &release).await;
@@ -227,7 +227,7 @@ async fn an_application_cannot_erase_history() {
 /// Objects that a caller puts before the system's in its search path have no effect.
 #[tokio::test]
 async fn a_hostile_search_path_changes_nothing() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     client
         .batch_execute(
             "create schema evil;

@@ -3,7 +3,7 @@
 
 use tokio_postgres::Client;
 
-use super::{bed, word};
+use super::{test_store, word};
 
 /// Calls that take the lock `$r` for owner `second`, and return the outcome.
 const ACQUIRES: &[&str] = &[
@@ -105,7 +105,7 @@ fn takeover(shift: char) -> String {
 
 #[tokio::test]
 async fn every_acquire_follows_a_later_takeover() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     let as_shipped = definition(&client, "lock_is_held").await;
     hold(&client, "1 ms").await;
     pass_a_millisecond(&client).await;
@@ -127,7 +127,7 @@ async fn every_acquire_follows_a_later_takeover() {
 /// A path that returns busy by a rule of its own does so here.
 #[tokio::test]
 async fn every_acquire_follows_an_earlier_takeover() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     hold(&client, "30 s").await;
     assert_busy(&outcomes(&client).await);
     run(&client, &takeover('-')).await;
@@ -136,7 +136,7 @@ async fn every_acquire_follows_an_earlier_takeover() {
 
 #[tokio::test]
 async fn every_exclusive_acquire_follows_the_whole_rule() {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     let as_shipped = definition(&client, "lock_is_takeable").await;
     hold(&client, "1 ms").await;
     pass_a_millisecond(&client).await;
@@ -180,7 +180,7 @@ async fn fill(client: &Client, name: &str, push: &str, then: Option<&str>) -> Ve
 
 /// Runs each claim before and after a change of a rule: `items` are the numbers that it returns.
 async fn check_claims(push: &str, then: Option<&str>, change: &str, items: [&str; 2]) {
-    let (_bed, client) = bed().await;
+    let (_bed, client) = test_store().await;
     for claim in fill(&client, "control", push, then).await {
         assert_eq!(word(&client, &claim).await, items[0], "control: {claim}");
     }
@@ -194,7 +194,7 @@ async fn check_claims(push: &str, then: Option<&str>, change: &str, items: [&str
 /// The same for events.
 async fn check_outbox(emit: &str, then: Option<&str>, change: &str, events: [&str; 2]) {
     for in_order in [true, false] {
-        let (_bed, client) = bed().await;
+        let (_bed, client) = test_store().await;
         let claim = format!(
             "select count(*)::text from turno.outbox_claim('relay', in_order => {in_order})"
         );

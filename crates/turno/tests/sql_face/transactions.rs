@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use turno_testkit::eventually_async;
 
-use super::{bed, one, word};
+use super::{one, test_store, word};
 
 /// Longer than anything takes that ends at all.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -12,7 +12,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A busy lock is a read: the call does not even get a transaction id.
 #[tokio::test]
 async fn losing_gets_no_transaction_id() {
-    let (bed, client) = bed().await;
+    let (test_store, client) = test_store().await;
     for sql in [
         "select turno.lock_acquire('held', owner => 'a')",
         "select turno.lock_release('resting', (turno.lock_acquire('resting', min_hold => '20 s')).token)",
@@ -24,7 +24,7 @@ async fn losing_gets_no_transaction_id() {
     ] {
         client.query(sql, &[]).await.unwrap();
     }
-    drop(bed.turno().await);
+    drop(test_store.turno().await);
     for (resource, asks) in [
         (
             "held",
@@ -67,8 +67,8 @@ async fn losing_gets_no_transaction_id() {
 /// `now()` does not change in a transaction; a lease that is acquired late in it is still valid for its full TTL.
 #[tokio::test]
 async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
-    let (bed, client) = bed().await;
-    let rival = bed.postgres_connection().await;
+    let (test_store, client) = test_store().await;
+    let rival = test_store.postgres_connection().await;
     rival
         .batch_execute("set statement_timeout = '2 s'")
         .await
@@ -160,8 +160,8 @@ async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
 /// A transaction with an old snapshot must not grant what was granted since.
 #[tokio::test]
 async fn an_old_snapshot_never_doubles_a_lease() {
-    let (bed, client) = bed().await;
-    let rival = bed.postgres_connection().await;
+    let (test_store, client) = test_store().await;
+    let rival = test_store.postgres_connection().await;
     one(
         &client,
         "select turno.lock_release('r', (turno.lock_acquire('r')).token)",
@@ -230,8 +230,8 @@ async fn an_old_snapshot_never_doubles_a_lease() {
 /// A wait of the library next to an uncommitted acquire ends with a result, never with an error.
 #[tokio::test]
 async fn a_wait_beside_an_uncommitted_acquire_is_answered() {
-    let (bed, client) = bed().await;
-    let turno = bed.turno().await;
+    let (test_store, client) = test_store().await;
+    let turno = test_store.turno().await;
     let mut blocked = Vec::new();
     one(
         &client,
@@ -282,8 +282,8 @@ async fn a_wait_beside_an_uncommitted_acquire_is_answered() {
 /// Next to a guarded transaction of a shared holder, other shared holders get an immediate response.
 #[tokio::test]
 async fn sharers_beside_a_guard_are_answered_at_once() {
-    let (bed, client) = bed().await;
-    let rival = bed.postgres_connection().await;
+    let (test_store, client) = test_store().await;
+    let rival = test_store.postgres_connection().await;
     rival
         .batch_execute("set statement_timeout = '3 s'")
         .await
@@ -310,8 +310,8 @@ async fn sharers_beside_a_guard_are_answered_at_once() {
 /// One shared holder's guarded transaction does not block the renewals and releases of the others.
 #[tokio::test]
 async fn one_sharers_guard_does_not_stop_the_others() {
-    let (bed, client) = bed().await;
-    let other = bed.postgres_connection().await;
+    let (test_store, client) = test_store().await;
+    let other = test_store.postgres_connection().await;
     other
         .batch_execute("set statement_timeout = '3 s'")
         .await
@@ -343,8 +343,8 @@ async fn one_sharers_guard_does_not_stop_the_others() {
 /// A release next to its own open guard has to wait; other callers of the same instance do not.
 #[tokio::test]
 async fn a_release_beside_a_guard_blocks_no_caller() {
-    let (bed, client) = bed().await;
-    let turno = bed.turno().await;
+    let (test_store, client) = test_store().await;
+    let turno = test_store.turno().await;
     let kept = turno
         .lock("kept")
         .acquire()

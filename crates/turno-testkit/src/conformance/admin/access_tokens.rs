@@ -13,8 +13,8 @@ fn new(name: &str, role: Role) -> AccessNew {
 
 /// A new token is found by its text, with all of its rights. Initially there are no tokens.
 #[rule]
-async fn an_access_token_is_known_by_its_text(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn an_access_token_is_known_by_its_text(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     assert!(!turno.access_any().await.unwrap());
     let asked = AccessNew {
         prefix: "payments/".into(),
@@ -54,8 +54,8 @@ async fn an_access_token_is_known_by_its_text(bed: &TestStore) {
 
 /// Any text that differs from a token's is rejected.
 #[rule]
-async fn a_wrong_text_is_nobodys(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_wrong_text_is_nobodys(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (view, text) = turno.access_create(new("a", Role::Admin)).await.unwrap();
     let (_, stranger) = turno.access_create(new("b", Role::Admin)).await.unwrap();
     let text = text.as_str();
@@ -96,8 +96,8 @@ async fn a_wrong_text_is_nobodys(bed: &TestStore) {
 
 /// A revoked token is invalid permanently, for all callers. It stays in the list.
 #[rule]
-async fn a_revoked_token_is_over(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_revoked_token_is_over(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let (view, text) = turno.access_create(new("a", Role::Admin)).await.unwrap();
     assert!(!turno.access_revoke("000000000000").await.unwrap());
     assert!(turno.access_revoke(&view.id).await.unwrap());
@@ -111,15 +111,17 @@ async fn a_revoked_token_is_over(bed: &TestStore) {
 
 /// A token is invalid after its expiry, by the store's clock.
 #[rule]
-async fn an_expired_token_is_over(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_expired_token_is_over(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let asked = AccessNew {
         expires_in: Some(secs(60)),
         ..new("a", Role::Admin)
     };
     let (_, text) = turno.access_create(asked).await.unwrap();
     assert!(turno.access_verify(text.as_str()).await.unwrap().is_some());
-    bed.run("update turno.access set expires_at = {now}").await;
+    test_store
+        .run("update turno.access set expires_at = {now}")
+        .await;
     assert_eq!(turno.access_verify(text.as_str()).await.unwrap(), None);
     let listed = turno.access_list().await.unwrap().remove(0);
     assert_eq!(listed.state, AccessState::Expired);
@@ -127,22 +129,22 @@ async fn an_expired_token_is_over(bed: &TestStore) {
 
 /// The stored form of a secret does not contain it.
 #[rule]
-async fn a_secret_is_not_stored(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_secret_is_not_stored(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (view, text) = turno.access_create(new("a", Role::Read)).await.unwrap();
     let secret = &text.as_str()["turno_".len() + view.id.len() + 1..];
-    let whole = if bed.is_sqlite() {
+    let whole = if test_store.is_sqlite() {
         "select count(*) from turno.access where length(hash) = 32 and instr(hash, cast('{}' as blob)) = 0"
     } else {
         "select count(*) from turno.access where octet_length(hash) = 32 and position(convert_to('{}', 'utf8') in hash) = 0"
     };
-    assert_eq!(bed.number(&whole.replace("{}", secret)).await, 1);
+    assert_eq!(test_store.number(&whole.replace("{}", secret)).await, 1);
 }
 
 /// The error for an invalid argument names the field, and nothing is stored.
 #[rule]
-async fn an_access_token_out_of_rule_is_refused(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_access_token_out_of_rule_is_refused(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let good = || new("a", Role::Read);
     let attempts = [
         ("name", new("", Role::Read)),
@@ -191,15 +193,15 @@ async fn an_access_token_out_of_rule_is_refused(bed: &TestStore) {
 
 /// The application's and the operator's role can look up a token, but cannot create, list or revoke one.
 #[rule]
-async fn an_application_cannot_make_access_tokens(bed: &TestStore) {
-    if bed.is_sqlite() {
+async fn an_application_cannot_make_access_tokens(test_store: &TestStore) {
+    if test_store.is_sqlite() {
         // SQLite has no roles: a process that can open the file has all rights.
         return;
     }
-    let turno = bed.turno().await;
+    let turno = test_store.turno().await;
     let (view, _) = turno.access_create(new("a", Role::Read)).await.unwrap();
-    let app = bed.postgres_connection_as("app").await;
-    let operator = bed.postgres_connection_as("operator").await;
+    let app = test_store.postgres_connection_as("app").await;
+    let operator = test_store.postgres_connection_as("operator").await;
     for sql in [
         "select turno.access_create('x', sha256('y'), 'z', 'admin')".to_owned(),
         "select turno.access_list()".into(),

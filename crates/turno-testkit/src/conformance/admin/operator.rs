@@ -65,8 +65,8 @@ async fn dead(turno: &Turno) -> Vec<Uuid> {
 
 /// A requeue of items is recorded once, however many there are. A requeue of no items is not recorded.
 #[rule]
-async fn a_requeue_is_in_the_history(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_requeue_is_in_the_history(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     failed(&turno, "mail", 3).await;
     let inbox = turno.inbox("mail").user("ana").reason("it is back");
     assert_eq!(inbox.requeue(None).await.unwrap(), 3);
@@ -86,8 +86,8 @@ async fn a_requeue_is_in_the_history(bed: &TestStore) {
 
 /// The same for a discard of items.
 #[rule]
-async fn a_discard_is_in_the_history(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_discard_is_in_the_history(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     failed(&turno, "mail", 3).await;
     let inbox = turno.inbox("mail").user("ana").reason("spam");
     assert_eq!(inbox.discard(None).await.unwrap(), 3);
@@ -104,8 +104,8 @@ async fn a_discard_is_in_the_history(bed: &TestStore) {
 
 /// The same for a reset.
 #[rule]
-async fn a_reset_is_in_the_history(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_reset_is_in_the_history(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("mail").user("ana").reason("w hangs");
     push(&inbox, &["1", "2"]).await;
     assert_eq!(take(&inbox, 2).await.len(), 2);
@@ -124,8 +124,8 @@ async fn a_reset_is_in_the_history(bed: &TestStore) {
 
 /// The same for dead and blocked events. The outbox has no name, so the entries do not match a prefix.
 #[rule]
-async fn what_is_done_to_events_is_in_the_history(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn what_is_done_to_events_is_in_the_history(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ids = dead(&turno).await;
     let outbox = turno.outbox().user("ana").reason("routed now");
     assert_eq!(outbox.requeue(Some(&ids[..2])).await.unwrap(), 2);
@@ -151,7 +151,8 @@ async fn what_is_done_to_events_is_in_the_history(bed: &TestStore) {
         assert_eq!(asked(&turno, named).await, [], "{prefix}");
     }
     // The control: with a name, the entry would be visible to callers with rights for that name.
-    bed.run("update turno.operator_action set resource = 'outbox'")
+    test_store
+        .run("update turno.operator_action set resource = 'outbox'")
         .await;
     let begun = History {
         prefix: "outbox".into(),
@@ -162,8 +163,8 @@ async fn what_is_done_to_events_is_in_the_history(bed: &TestStore) {
 
 /// The same for a key that is forgotten. A key in flight is not forgotten, and leaves no entry.
 #[rule]
-async fn a_forgotten_key_is_in_the_history(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_forgotten_key_is_in_the_history(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     once_kit::answer(&turno, "pago/77", "paid").await;
     once_kit::take(&turno, "pago/78").await.detach();
     let once = |key: &str| turno.once(key).user("ana").reason("it was not");
@@ -183,10 +184,10 @@ async fn a_forgotten_key_is_in_the_history(bed: &TestStore) {
 
 /// The same of an unknown key whose work was done; one that is in flight, done or gone leaves nothing.
 #[rule]
-async fn a_resolved_key_is_in_the_history(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_resolved_key_is_in_the_history(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     once_kit::take(&turno, "pago/77").await.detach();
-    bed.expire_once("pago/77").await;
+    test_store.expire_once("pago/77").await;
     once_kit::take(&turno, "pago/78").await.detach();
     let once = |key: &str| turno.once(key).user("ana").reason("the bank has it");
     let resolved = once("pago/77").resolve(None).await.unwrap();
@@ -207,13 +208,13 @@ async fn a_resolved_key_is_in_the_history(bed: &TestStore) {
 
 /// What cannot be recorded is not done.
 #[rule]
-async fn an_operator_action_without_its_record_is_undone(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_operator_action_without_its_record_is_undone(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     failed(&turno, "mail", 2).await;
     once_kit::answer(&turno, "pago/77", "paid").await;
     once_kit::take(&turno, "pago/78").await.detach();
-    bed.expire_once("pago/78").await;
-    bed.run("drop table turno.operator_action").await;
+    test_store.expire_once("pago/78").await;
+    test_store.run("drop table turno.operator_action").await;
     turno.inbox("mail").requeue(None).await.unwrap_err();
     turno.inbox("mail").discard(None).await.unwrap_err();
     turno.once("pago/77").forget().await.unwrap_err();
@@ -226,8 +227,8 @@ async fn an_operator_action_without_its_record_is_undone(bed: &TestStore) {
 
 /// User and reason have maximum lengths, which are checked before anything is done.
 #[rule]
-async fn a_bad_reason_does_nothing(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_bad_reason_does_nothing(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     failed(&turno, "mail", 1).await;
     once_kit::answer(&turno, "pago/77", "paid").await;
     let long = "x".repeat(1001);
@@ -262,8 +263,8 @@ async fn a_bad_reason_does_nothing(bed: &TestStore) {
 
 /// A lock, a queue and a key of the same name are distinguished, and all entries are ordered by one id, page by page.
 #[rule]
-async fn the_history_is_of_everything(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn the_history_is_of_everything(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     failed(&turno, "r", 1).await;
     assert_eq!(turno.inbox("r").requeue(None).await.unwrap(), 1);
     lock(&turno, "r", "a").await.release().await.unwrap();
@@ -325,8 +326,8 @@ async fn the_history_is_of_everything(bed: &TestStore) {
 
 /// A query for locks begins with current holds.
 #[rule]
-async fn the_history_begins_with_what_is_held(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn the_history_begins_with_what_is_held(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     once_kit::answer(&turno, "r", "done").await;
     assert!(turno.once("r").forget().await.unwrap());
     let held = mine(turno.lock("r").acquire().await.unwrap());
@@ -349,10 +350,10 @@ async fn the_history_begins_with_what_is_held(bed: &TestStore) {
 
 /// A stale release finds its lease after any number of operator actions on the same name.
 #[rule]
-async fn operator_actions_do_not_hide_a_lease(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn operator_actions_do_not_hide_a_lease(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let old = lock(&turno, "r", "a").await.detach();
-    bed.expire("r").await;
+    test_store.expire("r").await;
     let new = lock(&turno, "r", "b").await;
     for _ in 0..101 {
         once_kit::answer(&turno, "r", "done").await;
@@ -367,8 +368,8 @@ async fn operator_actions_do_not_hide_a_lease(bed: &TestStore) {
 
 /// A sweep deletes old operator actions with the rest of the history.
 #[rule]
-async fn a_sweep_deletes_old_operator_actions(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_deletes_old_operator_actions(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for _ in 0..3 {
         once_kit::answer(&turno, "r", "done").await;
         assert!(turno.once("r").forget().await.unwrap());
@@ -378,7 +379,7 @@ async fn a_sweep_deletes_old_operator_actions(bed: &TestStore) {
         ..Default::default()
     };
     assert_eq!(turno.sweep(&small).await.unwrap().history, 0);
-    bed.age_history(secs(91 * 24 * 60 * 60)).await;
+    test_store.age_history(secs(91 * 24 * 60 * 60)).await;
     assert_eq!(turno.sweep(&small).await.unwrap().history, 3);
     assert_eq!(lines(&turno).await, []);
 }

@@ -10,8 +10,8 @@ use crate::conformance::{TestStore, rule};
 
 /// A claim that is not extended in time expires, by the store's clock.
 #[rule]
-async fn a_claim_ends_with_its_lease(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_claim_ends_with_its_lease(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let (inbox, theirs) = (turno.inbox("q"), other.inbox("q"));
     push(&inbox, &["1"]).await;
     let short = Duration::from_millis(100);
@@ -26,11 +26,11 @@ async fn a_claim_ends_with_its_lease(bed: &TestStore) {
 
 /// Items of a lost worker are pending, and the call that detects it can claim them.
 #[rule]
-async fn an_abandoned_item_is_claimed_at_once(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn an_abandoned_item_is_claimed_at_once(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
     let lost = take(&inbox, 2).await;
-    bed.expire_claims().await;
+    test_store.expire_claims().await;
     assert_eq!(counts(&inbox).await, [3, 0, 0, 0, 0]);
     assert_eq!(listed(&inbox, ItemState::Processing).await, []);
     assert_eq!(listed(&inbox, ItemState::Pending).await.len(), 3);
@@ -45,13 +45,13 @@ async fn an_abandoned_item_is_claimed_at_once(bed: &TestStore) {
 
 /// The attempt is recorded as abandoned, with its worker.
 #[rule]
-async fn an_abandoned_attempt_is_recorded(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn an_abandoned_attempt_is_recorded(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["1"]).await;
     fail(&inbox, take_one(&inbox).await.claim, Duration::ZERO).await;
     let gone = inbox.claim().worker("gone").lease(LONG);
     assert_eq!(gone.take().await.unwrap().len(), 1);
-    bed.expire_claims().await;
+    test_store.expire_claims().await;
     let claimed = take_one(&inbox).await;
     assert_eq!(claimed.attempt, 3);
     let shown = only(&inbox, ItemState::Processing).await;
@@ -68,8 +68,8 @@ async fn an_abandoned_attempt_is_recorded(bed: &TestStore) {
 
 /// An item that kills its workers fails in the end.
 #[rule]
-async fn an_item_that_kills_its_workers_is_set_aside(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn an_item_that_kills_its_workers_is_set_aside(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [item("poison").max_attempts(2), item("fine")]).await;
     for attempt in 1..=2 {
         let claimed = take_one(&inbox).await;
@@ -77,7 +77,7 @@ async fn an_item_that_kills_its_workers_is_set_aside(bed: &TestStore) {
             (text(&claimed), claimed.attempt),
             ("poison".into(), attempt)
         );
-        bed.expire_claims().await;
+        test_store.expire_claims().await;
     }
     assert_eq!(texts(&take(&inbox, 10).await), ["fine"]);
     let failed = only(&inbox, ItemState::Failed).await;
@@ -88,8 +88,8 @@ async fn an_item_that_kills_its_workers_is_set_aside(bed: &TestStore) {
 
 /// A claim that is extended in time is not taken over, however often its first lease has passed.
 #[rule]
-async fn an_extended_claim_is_not_taken_over(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn an_extended_claim_is_not_taken_over(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2"]).await;
     let short = Duration::from_millis(200);
@@ -109,12 +109,12 @@ async fn an_extended_claim_is_not_taken_over(bed: &TestStore) {
 
 /// Only held items are abandoned: items that were completed before their worker was lost stay completed.
 #[rule]
-async fn what_was_done_is_not_abandoned(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn what_was_done_is_not_abandoned(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
     let held = take(&inbox, 3).await;
     complete(&inbox, &held[1..2]).await;
-    bed.expire_claims().await;
+    test_store.expire_claims().await;
     let mut again = ids(&take(&inbox, 10).await);
     again.sort();
     assert_eq!(again, [held[0].claim.item, held[2].claim.item]);
@@ -123,14 +123,14 @@ async fn what_was_done_is_not_abandoned(bed: &TestStore) {
 
 /// A large number of items is taken over, in one call or in several, each item once.
 #[rule]
-async fn very_many_are_taken_over(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn very_many_are_taken_over(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, (0..2500).map(|_| item("x"))).await;
     let mut lost = Vec::new();
     for _ in 0..5 {
         lost.extend(ids(&take(&inbox, 500).await));
     }
-    bed.expire_claims().await;
+    test_store.expire_claims().await;
     let mut again = Vec::new();
     while again.len() < lost.len() {
         let some = take(&inbox, 10_000).await;
@@ -145,13 +145,13 @@ async fn very_many_are_taken_over(bed: &TestStore) {
 
 /// An item whose attempt cannot be ended does not prevent claims of the others.
 #[rule]
-async fn one_bad_item_does_not_fail_a_claim(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn one_bad_item_does_not_fail_a_claim(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [item("bad").max_attempts(1), item("fine")]).await;
     let held = take(&inbox, 2).await;
     let bad = held[0].claim.item;
-    spoil(bed, bad).await;
-    bed.expire_claims().await;
+    spoil(test_store, bad).await;
+    test_store.expire_claims().await;
     push(&inbox, &["new"]).await;
     let mut claimed = texts(&take(&inbox, 10).await);
     claimed.retain(|text| text != "bad");
@@ -160,25 +160,26 @@ async fn one_bad_item_does_not_fail_a_claim(bed: &TestStore) {
 }
 
 /// Makes it impossible to record the end of an attempt at an item.
-async fn spoil(bed: &TestStore, item: turno::store::ItemId) {
-    if bed.is_sqlite() {
+async fn spoil(test_store: &TestStore, item: turno::store::ItemId) {
+    if test_store.is_sqlite() {
         // A number that the counters never have; the key of its next error is taken.
-        bed.run(&format!(
-            "update turno.inbox_item set attempts = 5000000000 where id = {item}; \
+        test_store
+            .run(&format!(
+                "update turno.inbox_item set attempts = 5000000000 where id = {item}; \
              insert into turno.inbox_error (item, number, attempt, at, kind, error) \
              values ({item}, 1, 1, {{now}}, 'failed', 'in the way')"
-        ))
-        .await;
+            ))
+            .await;
         return;
     }
     // Its number is already among the failed ones, as after a restore of some of the tables.
-    bed.run(&format!(
+    test_store.run(&format!(
         "insert into turno.inbox_failed (id, queue_priority, failed_at, pushed_at, attempts, abandoned, max_attempts, payload) \
          select id, queue_priority, {{now}}, pushed_at, 1, 0, 1, payload from turno.inbox_item where id = {item}"
     ))
     .await;
     // The control: its attempt cannot be ended.
-    let db = bed.postgres_connection().await;
+    let db = test_store.postgres_connection().await;
     let end = format!(
         "select turno.inbox_end_attempt(queue_priority, id, 'abandoned', '', 'w', now()) from turno.inbox_item where id = {item}"
     );

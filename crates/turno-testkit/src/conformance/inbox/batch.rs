@@ -46,8 +46,8 @@ async fn crowd(
 
 /// Each caller pushes its own items, to one of several queues: each gets the ids of its own, and they are stored.
 #[rule]
-async fn each_of_many_pushes_its_own(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn each_of_many_pushes_its_own(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let queue = |n: usize| format!("q{}", n % 3);
     let answers = crowd(&turno, |n| {
         let items = (0..n % 4 + 1).map(|i| {
@@ -90,8 +90,8 @@ async fn each_of_many_pushes_its_own(bed: &TestStore) {
 /// Of many concurrent pushes of the same key, one stores it, and all return the same id. The same key in another queue is
 /// independent.
 #[rule]
-async fn of_many_with_a_key_one_stores_it(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn of_many_with_a_key_one_stores_it(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for round in 0..3 {
         let key = format!("key {round}");
         let answers = crowd(&turno, |n| {
@@ -126,8 +126,8 @@ async fn of_many_with_a_key_one_stores_it(bed: &TestStore) {
 
 /// A push that is rejected gets its error, and the others of its batch succeed.
 #[rule]
-async fn one_who_is_refused_is_alone_with_it(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn one_who_is_refused_is_alone_with_it(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let mut tasks = JoinSet::new();
     for n in 0..CROWD {
         let store = turno.store().clone();
@@ -144,7 +144,7 @@ async fn one_who_is_refused_is_alone_with_it(bed: &TestStore) {
     let mut stored = 0;
     for (n, answer) in tasks.join_all().await {
         // SQLite accepts any text; PostgreSQL rejects text that is not JSON.
-        if n % 10 == 3 && !bed.is_sqlite() {
+        if n % 10 == 3 && !test_store.is_sqlite() {
             assert!(answer.is_err(), "{n}");
         } else {
             assert_eq!(answer.unwrap().len(), 1);
@@ -156,8 +156,8 @@ async fn one_who_is_refused_is_alone_with_it(bed: &TestStore) {
 
 /// Batched pushes that are sent again, because their responses were lost, return the same results.
 #[rule]
-async fn a_crowd_that_pushes_again_stores_nothing_more(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_crowd_that_pushes_again_stores_nothing_more(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let requests: Vec<Uuid> = (0..CROWD / 2).map(|_| Uuid::now_v7()).collect();
     let mut rounds = Vec::new();
     for turno in [&turno, &turno, &other] {
@@ -187,14 +187,14 @@ async fn crowd_with(turno: &Turno, requests: &[Uuid]) -> Vec<Vec<PushedItem>> {
 
 /// A key in an open transaction blocks only pushes of the same key.
 #[rule]
-async fn an_open_transaction_delays_no_other_push(bed: &TestStore) {
-    if bed.is_sqlite() {
+async fn an_open_transaction_delays_no_other_push(test_store: &TestStore) {
+    if test_store.is_sqlite() {
         // SQLite has one writer, which blocks all others.
         return;
     }
-    let turno = bed.turno().await;
+    let turno = test_store.turno().await;
     push(&turno.inbox("q"), &["first"]).await;
-    let mut client = bed.postgres_connection().await;
+    let mut client = test_store.postgres_connection().await;
     let mut tx = client.transaction().await.unwrap();
     let open = [item("x").unique_key("taken")];
     turno.inbox("q").push_many_in(&mut tx, open).await.unwrap();
@@ -219,8 +219,8 @@ async fn an_open_transaction_delays_no_other_push(bed: &TestStore) {
 
 /// The queue of a claim is returned, as long as the claim is valid.
 #[rule]
-async fn a_claim_tells_its_queue(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_claim_tells_its_queue(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let mut claims = Vec::new();
     for queue in ["a", "b", "c"] {
         push(&turno.inbox(queue), &["x"]).await;

@@ -11,8 +11,8 @@ use crate::conformance::{TestStore, rule};
 
 /// A claim gets at most its limit, and no other claim gets the same items.
 #[rule]
-async fn a_claimed_item_is_not_claimed_again(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_claimed_item_is_not_claimed_again(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let (mine, theirs) = (turno.inbox("q"), other.inbox("q"));
     let pushed = push(&mine, &["1", "2", "3", "4", "5"]).await;
     let first = take(&mine, 2).await;
@@ -28,8 +28,8 @@ async fn a_claimed_item_is_not_claimed_again(bed: &TestStore) {
 
 /// A claim with limit 0 gets nothing. A queue without pushes is empty, and is not created by a claim.
 #[rule]
-async fn a_claim_of_none_claims_nothing(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_claim_of_none_claims_nothing(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     assert_eq!(take(&turno.inbox("empty"), 10).await, []);
     assert_eq!(turno.inbox_stats("").await.unwrap(), []);
     let inbox = turno.inbox("q");
@@ -41,8 +41,8 @@ async fn a_claim_of_none_claims_nothing(bed: &TestStore) {
 
 /// A claimed item is listed with its worker, and with the end of its lease.
 #[rule]
-async fn a_claim_is_shown_with_its_worker(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_claim_is_shown_with_its_worker(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["1"]).await;
     let before = turno::clock::machine();
     let claim = inbox.claim().worker("host-7").lease(secs(30));
@@ -57,8 +57,8 @@ async fn a_claim_is_shown_with_its_worker(bed: &TestStore) {
 
 /// A waiting claim returns after a push, also one through another instance, or after its timeout.
 #[rule]
-async fn a_waiting_claim_gets_the_next_push(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_waiting_claim_gets_the_next_push(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     // The queue exists: only then can the waiter be notified.
     let inbox = turno.inbox("q");
     let first = push(&inbox, &["0"]).await;
@@ -75,8 +75,8 @@ async fn a_waiting_claim_gets_the_next_push(bed: &TestStore) {
 
 /// An idle worker gets the time at which there may be more without a push: a due time, or the end of a claim.
 #[rule]
-async fn the_next_due_time_is_known(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn the_next_due_time_is_known(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (store, inbox) = (turno.store(), turno.inbox("q"));
     let due = async || {
         let ask = InboxIdle {
@@ -106,13 +106,13 @@ async fn the_next_due_time_is_known(bed: &TestStore) {
 
 /// Concurrent claims get different items, and together they get all.
 #[rule]
-async fn of_many_claims_each_gets_its_own(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn of_many_claims_each_gets_its_own(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let payloads = ["x"; 60];
     let pushed = push(&inbox, &payloads).await;
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..4 {
-        let inbox = bed.turno().await.inbox("q");
+        let inbox = test_store.turno().await.inbox("q");
         tasks.spawn(async move {
             let mut mine = Vec::new();
             loop {
@@ -131,8 +131,8 @@ async fn of_many_claims_each_gets_its_own(bed: &TestStore) {
 
 /// The payloads of one claim have at most 16 MiB in total; the next claim continues after them.
 #[rule]
-async fn a_claim_is_bounded_in_bytes(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_claim_is_bounded_in_bytes(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let large = "x".repeat(1_000_000);
     let mut pushed = Vec::new();
     for _ in 0..5 {

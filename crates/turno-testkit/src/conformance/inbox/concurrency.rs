@@ -89,9 +89,9 @@ async fn settle(inbox: &Inbox, board: &Mutex<Board>, item: ClaimedItem, rng: &mu
 
 /// No item is claimed twice, none is lost, and each group is in order.
 #[rule]
-async fn a_crowd_of_workers_does_each_item_once(bed: &TestStore) {
+async fn a_crowd_of_workers_does_each_item_once(test_store: &TestStore) {
     let seed = fastrand::get_seed();
-    let inbox = bed.turno().await.inbox("q");
+    let inbox = test_store.turno().await.inbox("q");
     let items = (0..ITEMS).map(|n| {
         let item = item(&n.to_string()).max_attempts(1000);
         let item = item.priority(fastrand::u8(0..4));
@@ -104,7 +104,7 @@ async fn a_crowd_of_workers_does_each_item_once(bed: &TestStore) {
     let board = Arc::new(Mutex::new(Board::default()));
     let mut tasks = JoinSet::new();
     for worker in 0..WORKERS {
-        let (inbox, board) = (bed.turno().await.inbox("q"), board.clone());
+        let (inbox, board) = (test_store.turno().await.inbox("q"), board.clone());
         tasks.spawn(async move {
             let mut rng = fastrand::Rng::with_seed(seed.wrapping_add(worker as u64));
             work(inbox, board, &mut rng).await;
@@ -124,8 +124,8 @@ async fn a_crowd_of_workers_does_each_item_once(bed: &TestStore) {
 
 /// The control: workers that read the list instead of claiming all process the same item.
 #[rule]
-async fn without_claims_a_crowd_does_items_twice(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn without_claims_a_crowd_does_items_twice(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     push(&turno.inbox("q"), &["1"]).await;
     let state = turno::inbox::ItemState::Pending;
     let mine = listed(&turno.inbox("q"), state).await;

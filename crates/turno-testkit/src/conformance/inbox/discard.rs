@@ -18,8 +18,8 @@ async fn fail_key(inbox: &Inbox, key: &str) -> ItemId {
 
 /// The item is deleted with its payload and its errors, and is removed from all counters.
 #[rule]
-async fn a_discarded_item_is_deleted(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_discarded_item_is_deleted(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [item("done")]).await;
     complete(&inbox, &take(&inbox, 1).await).await;
     fail_key(&inbox, "a").await;
@@ -31,10 +31,10 @@ async fn a_discarded_item_is_deleted(bed: &TestStore) {
         let left = usize::from(state == ItemState::Completed);
         assert_eq!(listed(&inbox, state).await.len(), left, "{state}");
     }
-    assert_eq!(bed.stored_items().await, 0);
-    if bed.is_sqlite() {
+    assert_eq!(test_store.stored_items().await, 0);
+    if test_store.is_sqlite() {
         let errors = "select count(*) from turno.inbox_error";
-        assert_eq!(bed.number(errors).await, 0);
+        assert_eq!(test_store.number(errors).await, 0);
     }
     assert_eq!(inbox.discard(None).await.unwrap(), 0);
     assert_eq!(inbox.requeue(None).await.unwrap(), 0);
@@ -42,8 +42,8 @@ async fn a_discarded_item_is_deleted(bed: &TestStore) {
 
 /// With given ids, items are discarded if they have failed in this queue. Other items are not changed.
 #[rule]
-async fn a_discard_of_some_leaves_the_others(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_discard_of_some_leaves_the_others(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let set = FailedAndOthers::set_up(&turno).await;
     let inbox = &set.inbox;
     assert_eq!(inbox.discard(Some(&set.named())).await.unwrap(), 1);
@@ -57,8 +57,8 @@ async fn a_discard_of_some_leaves_the_others(bed: &TestStore) {
 
 /// The key of a discarded item stays known until the records of completed items of that age are swept; then it is free.
 #[rule]
-async fn a_discarded_key_stays_known(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_discarded_key_stays_known(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     let id = fail_key(&inbox, "k").await;
     let kept = fail_key(&inbox, "kept").await;
@@ -74,10 +74,10 @@ async fn a_discarded_key_stays_known(bed: &TestStore) {
         duplicate: true,
     };
     assert_eq!(push("k").await, known(id));
-    bed.age_records(secs(6 * DAY)).await;
+    test_store.age_records(secs(6 * DAY)).await;
     turno.sweep(&Sweep::default()).await.unwrap();
     assert_eq!(push("k").await, known(id), "for seven days");
-    bed.age_records(secs(2 * DAY)).await;
+    test_store.age_records(secs(2 * DAY)).await;
     assert!(turno.sweep(&Sweep::default()).await.unwrap().completed > 0);
     assert!(turno.sweep(&Sweep::default()).await.unwrap().is_empty());
     assert!(!push("k").await.duplicate, "the key is free");
@@ -85,15 +85,15 @@ async fn a_discarded_key_stays_known(bed: &TestStore) {
     assert_eq!(counts(&inbox).await, [0, 1, 0, 0, 1]);
     // The key belongs to the new item now, and a discard that finds nothing does not free it.
     assert_eq!(inbox.discard(Some(&[id])).await.unwrap(), 0);
-    bed.age_records(secs(8 * DAY)).await;
+    test_store.age_records(secs(8 * DAY)).await;
     turno.sweep(&Sweep::default()).await.unwrap();
     assert!(push("k").await.duplicate);
 }
 
 /// A discard does not affect the group: it continues after the item in flight, one at a time.
 #[rule]
-async fn a_discard_leaves_the_group_alone(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_discard_leaves_the_group_alone(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let all = ["1", "2", "3", "4"].map(|payload| item(payload).group("g"));
     push_all(&inbox, all).await;
     set_aside(&inbox, take_one(&inbox).await.claim).await;
@@ -111,8 +111,8 @@ async fn a_discard_leaves_the_group_alone(bed: &TestStore) {
 
 /// One step discards the oldest failures, up to its limit.
 #[rule]
-async fn a_discard_begins_with_the_oldest_failure(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_discard_begins_with_the_oldest_failure(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     let pushed = three_failed(&inbox).await;
     let ask = two_oldest(&inbox);

@@ -19,11 +19,11 @@ enum Database {
 }
 
 impl Database {
-    fn of(bed: &TestStore) -> Self {
-        if bed.is_sqlite() {
-            Database::Sqlite(bed.file().display().to_string())
+    fn of(test_store: &TestStore) -> Self {
+        if test_store.is_sqlite() {
+            Database::Sqlite(test_store.file().display().to_string())
         } else {
-            Database::Postgres(bed.url().to_owned())
+            Database::Postgres(test_store.url().to_owned())
         }
     }
 
@@ -73,17 +73,19 @@ async fn complete_in(job: &Job<String>, tx: &mut impl Transaction) -> Result<(),
     completed.map_err(|error| error.to_string())
 }
 
-async fn payments(bed: &TestStore) -> i64 {
-    bed.number("select count(*) from payment").await
+async fn payments(test_store: &TestStore) -> i64 {
+    test_store.number("select count(*) from payment").await
 }
 
 /// Effect and completion commit together. After a rollback the attempt has failed, and is repeated.
 #[rule]
-async fn an_effect_commits_with_its_completion(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
-    bed.run("create table payment (amount integer)").await;
+async fn an_effect_commits_with_its_completion(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
+    test_store
+        .run("create table payment (amount integer)")
+        .await;
     push(&inbox, &["a", "b"]).await;
-    let database = Database::of(bed);
+    let database = Database::of(test_store);
     // Errors of the database, for the message of a failed expectation.
     let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let handler = move |job: Job<String>| {
@@ -113,17 +115,19 @@ async fn an_effect_commits_with_its_completion(bed: &TestStore) {
     }
     let counted = (report.completed, report.failed, report.lost);
     assert_eq!(counted, (0, 1, 0), "{received:#?}");
-    assert_eq!(payments(bed).await, 2);
+    assert_eq!(payments(test_store).await, 2);
 }
 
 /// A handler that has lost its item leaves no effect: its transaction fails, and the new holder of the item pays.
 #[rule]
-async fn a_lost_item_leaves_no_effect(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_lost_item_leaves_no_effect(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
-    bed.run("create table payment (amount integer)").await;
+    test_store
+        .run("create table payment (amount integer)")
+        .await;
     push(&inbox, &["a"]).await;
-    let database = Database::of(bed);
+    let database = Database::of(test_store);
     let theirs = other.inbox("q");
     let (sender, mut received) = tokio::sync::mpsc::unbounded_channel();
     let handler = move |job: Job<String>| {
@@ -143,7 +147,7 @@ async fn a_lost_item_leaves_no_effect(bed: &TestStore) {
     let (held, paid) = received.recv().await.unwrap();
     assert_eq!(held.len(), 1);
     assert!(paid.unwrap_err().contains("lost"));
-    assert_eq!(payments(bed).await, 0);
+    assert_eq!(payments(test_store).await, 0);
     complete(&other.inbox("q"), &held).await;
     let report = running.stop().await;
     assert_eq!((report.completed, report.failed, report.lost), (0, 0, 1));

@@ -9,8 +9,8 @@ use crate::conformance::{TestStore, rule};
 
 /// A failed attempt is counted and recorded, and the item is retried after the given time.
 #[rule]
-async fn a_failed_item_is_tried_again(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_failed_item_is_tried_again(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["1"]).await;
     let first = take_one(&inbox).await;
     assert_eq!(first.attempt, 1);
@@ -34,8 +34,8 @@ async fn a_failed_item_is_tried_again(bed: &TestStore) {
 
 /// After the last attempt, the item has failed. It keeps its payload and its errors.
 #[rule]
-async fn a_last_attempt_sets_it_aside(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_last_attempt_sets_it_aside(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let odd = item("1")
         .max_attempts(3)
         .unique_key("k")
@@ -62,8 +62,8 @@ async fn a_last_attempt_sets_it_aside(bed: &TestStore) {
 
 /// A failure without retry makes the item fail at once; the retry time is ignored.
 #[rule]
-async fn a_hopeless_item_is_set_aside_at_once(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_hopeless_item_is_set_aside_at_once(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["1", "2"]).await;
     let held = take(&inbox, 2).await;
     let never = |n: usize, retry_in| Failure {
@@ -79,8 +79,8 @@ async fn a_hopeless_item_is_set_aside_at_once(bed: &TestStore) {
 
 /// Default backoff: it doubles, with jitter. Its mean is at most one hour.
 #[rule]
-async fn the_back_off_doubles(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn the_back_off_doubles(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for (before, middle) in [(0, 1.0), (1, 2.0), (4, 16.0), (13, 3600.0), (40, 3600.0)] {
         // A separate queue for each: an item that is due after a second must not be claimed by the next step.
         let inbox = turno.inbox(before.to_string());
@@ -107,8 +107,8 @@ async fn the_back_off_doubles(bed: &TestStore) {
 
 /// Only the last errors are kept. Each is truncated at a character boundary.
 #[rule]
-async fn errors_are_bounded(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn errors_are_bounded(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [item("1").max_attempts(12)]).await;
     // One byte and then characters of two bytes: the limit is in the middle of one.
     let long = format!("x{}", "é".repeat(4000));
@@ -146,8 +146,8 @@ async fn recorded(inbox: &turno::inbox::Inbox, error: &str) -> String {
 
 /// Any text is a valid error, also an empty one, and one that has to be quoted.
 #[rule]
-async fn an_error_may_be_any_text(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn an_error_may_be_any_text(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     for error in ["", "a\nb\t'c' \"d\" \\e {}", "\u{1F980}"] {
         assert_eq!(recorded(&inbox, error).await, error);
     }
@@ -155,8 +155,8 @@ async fn an_error_may_be_any_text(bed: &TestStore) {
 
 /// Also one with a zero byte, which not every database can store: the attempt has failed, whatever is kept of its error.
 #[rule]
-async fn an_error_may_have_a_zero(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn an_error_may_have_a_zero(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let kept = recorded(&inbox, "a\u{0}b").await;
     assert!(kept.starts_with('a') && kept.ends_with('b'), "{kept:?}");
 }

@@ -18,8 +18,8 @@ async fn now(inbox: &Inbox) -> Vec<String> {
 
 /// A claim gets one item per group, and items without a group.
 #[rule]
-async fn a_claim_takes_one_of_each_group(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_claim_takes_one_of_each_group(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
     push_all(
         &inbox,
@@ -46,8 +46,8 @@ async fn a_claim_takes_one_of_each_group(bed: &TestStore) {
 
 /// Push order has precedence over priorities, delays, and the time of a give-back.
 #[rule]
-async fn the_order_of_a_group_beats_all_else(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn the_order_of_a_group_beats_all_else(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("priority");
     push_all(&inbox, [of("g", "1").priority(3), of("g", "2").priority(0)]).await;
     let first = take(&inbox, 10).await;
@@ -75,8 +75,8 @@ async fn the_order_of_a_group_beats_all_else(bed: &TestStore) {
 
 /// A first item whose attempt failed blocks its group until it is retried.
 #[rule]
-async fn a_failed_first_holds_its_group_up(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_failed_first_holds_its_group_up(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     push_all(&inbox, [of("g", "1"), of("g", "2"), of("h", "other")]).await;
     let first = take_one(&inbox).await;
@@ -94,8 +94,8 @@ async fn a_failed_first_holds_its_group_up(bed: &TestStore) {
 
 /// When the first item fails for good, the next can be claimed at once.
 #[rule]
-async fn a_first_one_set_aside_lets_the_next_go(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_first_one_set_aside_lets_the_next_go(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1").max_attempts(1), of("g", "2")]).await;
     let first = take_one(&inbox).await;
     fail(&inbox, first.claim, Duration::ZERO).await;
@@ -105,14 +105,14 @@ async fn a_first_one_set_aside_lets_the_next_go(bed: &TestStore) {
 
 /// The item of a lost worker precedes the others of its group. With no attempts left, it does not block them.
 #[rule]
-async fn a_vanished_worker_keeps_the_order(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_vanished_worker_keeps_the_order(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1").max_attempts(2), of("g", "2")]).await;
     for attempt in 1..=2 {
         let claimed = take(&inbox, 10).await;
         assert_eq!(texts(&claimed), ["1"], "attempt {attempt}");
         assert_eq!(claimed[0].attempt, attempt);
-        bed.expire_claims().await;
+        test_store.expire_claims().await;
     }
     assert_eq!(now(&inbox).await, ["2"]);
     assert_eq!(counts(&inbox).await, [0, 0, 1, 0, 1]);
@@ -120,8 +120,8 @@ async fn a_vanished_worker_keeps_the_order(bed: &TestStore) {
 
 /// A requeued item returns to its position, but never runs concurrently with another of its group.
 #[rule]
-async fn a_revived_one_goes_back_to_its_place(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_revived_one_goes_back_to_its_place(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1"), of("g", "2"), of("g", "3")]).await;
     set_aside(&inbox, take_one(&inbox).await.claim).await;
     let second = take(&inbox, 10).await;
@@ -137,8 +137,8 @@ async fn a_revived_one_goes_back_to_its_place(bed: &TestStore) {
 
 /// A requeued item waits for the item in flight, however that ends, and does not block others.
 #[rule]
-async fn a_revived_one_waits_for_the_one_at_work(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_revived_one_waits_for_the_one_at_work(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for end in ["give back", "fail", "vanish", "reset"] {
         let inbox = turno.inbox(end);
         push_all(&inbox, [of("g", "1"), of("g", "2"), item("x")]).await;
@@ -155,7 +155,7 @@ async fn a_revived_one_waits_for_the_one_at_work(bed: &TestStore) {
         match end {
             "give back" => assert_eq!(inbox.give_back(&[second.claim]).await.unwrap(), all_done(1)),
             "fail" => fail(&inbox, second.claim, Duration::ZERO).await,
-            "vanish" => bed.expire_claims().await,
+            "vanish" => test_store.expire_claims().await,
             _ => assert_eq!(inbox.reset(Duration::ZERO).await.unwrap(), 1),
         }
         for expected in ["1", "2"] {
@@ -169,8 +169,8 @@ async fn a_revived_one_waits_for_the_one_at_work(bed: &TestStore) {
 
 /// A reset keeps the order, too.
 #[rule]
-async fn a_reset_keeps_the_order(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_reset_keeps_the_order(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [of("g", "1"), of("g", "2")]).await;
     take_one(&inbox).await;
     assert_eq!(inbox.reset(Duration::ZERO).await.unwrap(), 1);
@@ -182,8 +182,8 @@ async fn a_reset_keeps_the_order(bed: &TestStore) {
 
 /// The same name in another queue is another group.
 #[rule]
-async fn groups_are_of_one_queue(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn groups_are_of_one_queue(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for queue in ["a", "b"] {
         push_all(&turno.inbox(queue), [of("g", queue)]).await;
     }
@@ -194,8 +194,8 @@ async fn groups_are_of_one_queue(bed: &TestStore) {
 /// One call may settle items of two queues. The end of an item frees the group of its own queue only: the group of the same
 /// name in the other queue, which has an item in flight, stays busy.
 #[rule]
-async fn a_settled_item_frees_its_own_queues_group_only(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_settled_item_frees_its_own_queues_group_only(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for end in ["complete", "give back", "fail"] {
         let (a, b) = (
             turno.inbox(format!("{end}/a")),
@@ -228,8 +228,8 @@ async fn a_settled_item_frees_its_own_queues_group_only(bed: &TestStore) {
 
 /// Several items of a group that were pushed one by one after an item in flight keep their order to the end.
 #[rule]
-async fn a_long_group_runs_through(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_long_group_runs_through(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let mut done = Vec::new();
     push_all(&inbox, [of("g", "0")]).await;
     for n in 1..=10 {

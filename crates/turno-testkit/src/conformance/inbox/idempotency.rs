@@ -29,8 +29,8 @@ fn wrong(claim: ClaimId) -> ClaimId {
 
 /// The same push twice stores its items once and returns the same result, including duplicates of the first call.
 #[rule]
-async fn a_push_sent_twice_is_one(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_push_sent_twice_is_one(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
     push_all(&inbox, [item("known").unique_key("known")]).await;
     let ask = InboxPush {
@@ -61,8 +61,8 @@ async fn a_push_sent_twice_is_one(bed: &TestStore) {
 
 /// The same claim twice returns the items that it still holds, and claims nothing more.
 #[rule]
-async fn a_claim_sent_twice_is_one(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_claim_sent_twice_is_one(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3", "4", "5"]).await;
     let ask = ask_claim("q", 3);
@@ -78,8 +78,8 @@ async fn a_claim_sent_twice_is_one(bed: &TestStore) {
 
 /// The same completion twice completes once and returns the same result, including stale claims.
 #[rule]
-async fn a_completion_sent_twice_is_one(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_completion_sent_twice_is_one(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
     let held = claims(&take(&inbox, 3).await);
@@ -106,8 +106,8 @@ async fn a_completion_sent_twice_is_one(bed: &TestStore) {
 
 /// The same failure twice is one attempt and returns the same result, also when the item is claimed again.
 #[rule]
-async fn a_failure_sent_twice_is_one(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_failure_sent_twice_is_one(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1"]).await;
     let held = take_one(&inbox).await.claim;
@@ -134,8 +134,8 @@ async fn a_failure_sent_twice_is_one(bed: &TestStore) {
 
 /// The same give-back twice gives back once and returns the same result, also when the item is claimed again.
 #[rule]
-async fn a_give_back_sent_twice_is_one(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_give_back_sent_twice_is_one(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1"]).await;
     let held = take_one(&inbox).await.claim;
@@ -152,8 +152,8 @@ async fn a_give_back_sent_twice_is_one(bed: &TestStore) {
 
 /// A turn is a completion and a claim; sent twice, it is one of each.
 #[rule]
-async fn a_turn_sent_twice_is_one(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_turn_sent_twice_is_one(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3", "4"]).await;
     let held = take(&inbox, 2).await;
@@ -184,8 +184,8 @@ async fn a_turn_sent_twice_is_one(bed: &TestStore) {
 
 /// The control: with another request id, each of them is applied again.
 #[rule]
-async fn another_request_is_another(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn another_request_is_another(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     let push = || InboxPush {
         queue: "q".into(),

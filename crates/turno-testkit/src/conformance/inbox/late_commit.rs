@@ -8,10 +8,14 @@ use crate::conformance::lock::fixtures::TIMEOUT;
 use crate::conformance::{Caller, TestStore, rule};
 
 /// Pushes in a transaction. On a store with a single writer, it commits at once.
-async fn begin(bed: &TestStore, inbox: &turno::inbox::Inbox, items: &[turno::inbox::Item]) -> Late {
-    let callers: &[Caller] = bed.callers();
-    let tx = bed.open_push(callers[0], inbox, items).await;
-    if bed.is_sqlite() {
+async fn begin(
+    test_store: &TestStore,
+    inbox: &turno::inbox::Inbox,
+    items: &[turno::inbox::Item],
+) -> Late {
+    let callers: &[Caller] = test_store.callers();
+    let tx = test_store.open_push(callers[0], inbox, items).await;
+    if test_store.is_sqlite() {
         tx.commit().await;
         return Late(None);
     }
@@ -31,11 +35,11 @@ impl Late {
 
 /// The first push commits last, when later items have long been claimed and completed.
 #[rule]
-async fn who_commits_last_is_found(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn who_commits_last_is_found(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["0"]).await;
-    let first = begin(bed, &inbox, &[item("1"), item("1")]).await;
-    let second = begin(bed, &inbox, &[item("2")]).await;
+    let first = begin(test_store, &inbox, &[item("1"), item("1")]).await;
+    let second = begin(test_store, &inbox, &[item("2")]).await;
     second.commit().await;
     let mut found = Vec::new();
     for _ in 0..2 {
@@ -55,28 +59,30 @@ async fn who_commits_last_is_found(bed: &TestStore) {
 /// After the store's clock was set back by an hour, an item without a time is due, and so is one whose time comes by the new
 /// clock. Setting a clock back is the same as setting all that the store has noted ahead.
 #[rule]
-async fn a_clock_that_was_set_back_hides_nothing_that_is_due(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_clock_that_was_set_back_hides_nothing_that_is_due(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [item("before").delay(Duration::from_millis(1))]).await;
     // With room for more: then the store knows that all that was due is claimed.
     let before = crate::eventually_async(TIMEOUT, "the first item", async || {
         Some(take(&inbox, 10).await).filter(|items| !items.is_empty())
     });
     complete(&inbox, &before.await).await;
-    let late = begin(bed, &inbox, &[item("late")]).await;
+    let late = begin(test_store, &inbox, &[item("late")]).await;
     push(&inbox, &["in line"]).await;
-    if !bed.is_sqlite() {
+    if !test_store.is_sqlite() {
         complete(&inbox, &[take_soon(&inbox).await]).await;
         push(&inbox, &["in line"]).await;
-        bed.run(
-            "update turno.inbox_cursor
+        test_store
+            .run(
+                "update turno.inbox_cursor
             set due_from = due_from + {us:3600000000},
                 due_at   = due_at + {us:3600000000},
                 late_at  = late_at + {us:3600000000}",
-        )
-        .await;
+            )
+            .await;
     }
-    bed.run("update turno.inbox_item set pushed_at = pushed_at + {us:3600000000}")
+    test_store
+        .run("update turno.inbox_item set pushed_at = pushed_at + {us:3600000000}")
         .await;
     late.commit().await;
     push_all(&inbox, [item("timed").delay(Duration::from_millis(1))]).await;
@@ -90,9 +96,9 @@ async fn a_clock_that_was_set_back_hides_nothing_that_is_due(bed: &TestStore) {
 
 /// Many that commit in any order, while others claim all the time, are all claimed once.
 #[rule]
-async fn commits_in_any_order_are_found(bed: &TestStore) {
+async fn commits_in_any_order_are_found(test_store: &TestStore) {
     const MANY: usize = 8;
-    let inbox = bed.turno().await.inbox("q");
+    let inbox = test_store.turno().await.inbox("q");
     // The transaction that creates a queue blocks the others until it commits.
     push(&inbox, &["first"]).await;
     complete(&inbox, &take(&inbox, 1).await).await;
@@ -103,7 +109,7 @@ async fn commits_in_any_order_are_found(bed: &TestStore) {
             item(&format!("{n}/a")),
             item(&format!("{n}/b")).priority(n as u8 % 4),
         ];
-        open.push(begin(bed, &inbox, &items).await);
+        open.push(begin(test_store, &inbox, &items).await);
     }
     fastrand::shuffle(&mut open);
     while let Some(late) = open.pop() {
@@ -126,10 +132,12 @@ async fn commits_in_any_order_are_found(bed: &TestStore) {
 
 /// A push that is rolled back blocks no other item.
 #[rule]
-async fn a_rolled_back_push_delays_no_claim(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
-    for caller in bed.callers() {
-        let tx = bed.open_push(*caller, &inbox, &[item("undone")]).await;
+async fn a_rolled_back_push_delays_no_claim(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
+    for caller in test_store.callers() {
+        let tx = test_store
+            .open_push(*caller, &inbox, &[item("undone")])
+            .await;
         tx.roll_back().await;
         push(&inbox, &["kept"]).await;
         assert_eq!(texts(&take(&inbox, 10).await), ["kept"], "{caller:?}");
@@ -138,12 +146,12 @@ async fn a_rolled_back_push_delays_no_claim(bed: &TestStore) {
 
 /// An earlier item of a group that commits late never runs concurrently with a later one.
 #[rule]
-async fn a_late_one_of_a_group_waits_for_the_other(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_late_one_of_a_group_waits_for_the_other(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["0"]).await;
     let of = |text: &str| [item(text).group("g")];
-    let first = begin(bed, &inbox, &of("1")).await;
-    let second = begin(bed, &inbox, &of("2")).await;
+    let first = begin(test_store, &inbox, &of("1")).await;
+    let second = begin(test_store, &inbox, &of("2")).await;
     second.commit().await;
     complete(&inbox, &[take_soon(&inbox).await]).await;
     let one = take_soon(&inbox).await;

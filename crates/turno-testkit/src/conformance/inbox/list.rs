@@ -50,8 +50,8 @@ async fn some_of_each(inbox: &Inbox, each: usize) -> Vec<(ItemState, Vec<ItemId>
 
 /// Each item is in the list of its state, once, in order, for any page size.
 #[rule]
-async fn pages_of_items_are_complete(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn pages_of_items_are_complete(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     push(&turno.inbox("another"), &["x"]).await;
     let by_state = some_of_each(&inbox, 5).await;
@@ -71,8 +71,8 @@ async fn pages_of_items_are_complete(bed: &TestStore) {
 
 /// Each state's list has all data of an item, and the time since which it is in that state.
 #[rule]
-async fn a_list_tells_everything(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_list_tells_everything(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let whole = || item("x").group("g").priority(2);
     push_all(&inbox, [whole().unique_key("k")]).await;
     let shown = only(&inbox, ItemState::Pending).await;
@@ -101,8 +101,8 @@ async fn a_list_tells_everything(bed: &TestStore) {
 
 /// A page has at least one item, and has a maximum size.
 #[rule]
-async fn the_size_of_a_page_is_bounded(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn the_size_of_a_page_is_bounded(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["x"; 1001]).await;
     let page = async |limit| {
         let page = inbox.list(ItemState::Pending, None, limit).await;

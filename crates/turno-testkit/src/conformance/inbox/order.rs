@@ -16,8 +16,8 @@ async fn one_by_one(inbox: &Inbox) -> Vec<String> {
 
 /// Ordered by priority and then by age, whether claimed one by one or in one call.
 #[rule]
-async fn by_priority_and_then_by_age(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn by_priority_and_then_by_age(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let expected = ["0a", "0b", "1a", "1b", "2a", "3a", "3b"];
     for (queue, together) in [("alone", false), ("together", true)] {
         let inbox = turno.inbox(queue);
@@ -42,8 +42,8 @@ async fn by_priority_and_then_by_age(bed: &TestStore) {
 
 /// An item of higher priority precedes all that have waited longer.
 #[rule]
-async fn an_urgent_one_goes_first(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn an_urgent_one_goes_first(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["a", "b", "c"]).await;
     assert_eq!(text(&take_one(&inbox).await), "a");
     push_all(&inbox, [item("urgent").priority(0), item("d")]).await;
@@ -54,8 +54,8 @@ async fn an_urgent_one_goes_first(bed: &TestStore) {
 
 /// Items whose due time has passed precede others of the same priority, in the order of their due times.
 #[rule]
-async fn those_with_a_time_go_by_it(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn those_with_a_time_go_by_it(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["a", "b", "c", "d", "e"]).await;
     let held = claims(&take(&inbox, 3).await);
     for n in [2, 0, 1] {
@@ -67,8 +67,8 @@ async fn those_with_a_time_go_by_it(bed: &TestStore) {
 
 /// But they do not precede items of higher priority.
 #[rule]
-async fn a_time_does_not_beat_a_priority(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_time_does_not_beat_a_priority(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [item("back").priority(2), item("a").priority(2)]).await;
     let held = claims(&take(&inbox, 1).await);
     inbox.give_back(&held).await.unwrap();
@@ -78,8 +78,8 @@ async fn a_time_does_not_beat_a_priority(bed: &TestStore) {
 
 /// One claim returns items in the same order: those with a due time before the others of their priority.
 #[rule]
-async fn one_claim_answers_in_order(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn one_claim_answers_in_order(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(
         &inbox,
         [

@@ -10,8 +10,8 @@ use crate::conformance::{TestStore, rule};
 
 /// Ids grow within one push and from one push to the next, across queues and instances.
 #[rule]
-async fn ids_grow_in_the_order_of_the_pushes(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn ids_grow_in_the_order_of_the_pushes(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let mut all = Vec::new();
     for round in 0..3 {
         all.extend(push(&turno.inbox("a"), &["1", "2", "3"]).await);
@@ -23,8 +23,8 @@ async fn ids_grow_in_the_order_of_the_pushes(bed: &TestStore) {
 
 /// A claim returns an item as it was pushed: its payload byte for byte, and all of its options.
 #[rule]
-async fn an_item_is_claimed_as_it_was_pushed(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn an_item_is_claimed_as_it_was_pushed(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let payload = r#"{"b": 1.10, "a": 123456789012345678901234567890, "ñ": "\u0041\"é\n"}"#;
     let item = Item::from_json(payload).unique_key("k/é").group("g'1");
     let pushed = turno
@@ -51,8 +51,8 @@ async fn an_item_is_claimed_as_it_was_pushed(bed: &TestStore) {
 
 /// An item whose due time is in the future is scheduled, and cannot be claimed.
 #[rule]
-async fn a_delayed_item_waits_for_its_time(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_delayed_item_waits_for_its_time(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     // Stores keep microseconds.
     let time = (turno::clock::machine() + LATER).as_microsecond();
     let time = jiff::Timestamp::from_microsecond(time).unwrap();
@@ -72,8 +72,8 @@ async fn a_delayed_item_waits_for_its_time(bed: &TestStore) {
 
 /// At its due time an item is claimed like any other; an item whose due time is past, at once.
 #[rule]
-async fn a_delayed_item_is_claimed_in_time(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_delayed_item_is_claimed_in_time(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [item("soon").delay(Duration::from_millis(50))]).await;
     let claimed = take_soon(&inbox).await;
     assert_eq!(text(&claimed), "soon");
@@ -92,8 +92,8 @@ async fn a_delayed_item_is_claimed_in_time(bed: &TestStore) {
 
 /// Queues are independent.
 #[rule]
-async fn queues_are_apart(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn queues_are_apart(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     push(&turno.inbox("a"), &["1"]).await;
     assert_eq!(take(&turno.inbox("b"), 10).await, []);
     assert_eq!(take(&turno.inbox("A"), 10).await, []);
@@ -106,8 +106,8 @@ async fn queues_are_apart(bed: &TestStore) {
 
 /// An empty push succeeds and stores nothing.
 #[rule]
-async fn a_push_of_nothing_is_nothing(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_push_of_nothing_is_nothing(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     assert_eq!(
         turno.inbox("q").push_many([] as [Item; 0]).await.unwrap(),
         []
@@ -117,11 +117,11 @@ async fn a_push_of_nothing_is_nothing(bed: &TestStore) {
 
 /// Concurrent pushes of many instances lose no item, and no id is assigned twice.
 #[rule]
-async fn pushes_at_once_lose_nothing(bed: &TestStore) {
+async fn pushes_at_once_lose_nothing(test_store: &TestStore) {
     const EACH: usize = 40;
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..4 {
-        let inbox = bed.turno().await.inbox("q");
+        let inbox = test_store.turno().await.inbox("q");
         tasks.spawn(async move {
             let mut mine = Vec::new();
             for n in 0..EACH / 4 {
@@ -137,7 +137,7 @@ async fn pushes_at_once_lose_nothing(bed: &TestStore) {
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 4 * EACH);
-    let inbox = bed.turno().await.inbox("q");
+    let inbox = test_store.turno().await.inbox("q");
     let mut claimed = Vec::new();
     crate::eventually_async(TIMEOUT, "all that was pushed", async || {
         claimed.extend(ids(&take(&inbox, 1000).await));

@@ -11,8 +11,8 @@ use crate::conformance::{TestStore, rule};
 
 /// An item that is given back can be claimed at once, and its attempt is not counted.
 #[rule]
-async fn what_is_given_back_costs_no_attempt(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn what_is_given_back_costs_no_attempt(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [item("1").max_attempts(1)]).await;
     for _ in 0..3 {
         let claimed = take_one(&inbox).await;
@@ -30,8 +30,8 @@ async fn what_is_given_back_costs_no_attempt(bed: &TestStore) {
 
 /// Some items of a claim can be given back; the others stay claimed.
 #[rule]
-async fn some_of_a_claim_can_be_given_back(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn some_of_a_claim_can_be_given_back(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
     let held = take(&inbox, 3).await;
     let back = inbox.give_back(&[held[1].claim]).await.unwrap();
@@ -45,14 +45,14 @@ async fn some_of_a_claim_can_be_given_back(bed: &TestStore) {
 
 /// A reset ends claims that were held for long; they are stale then.
 #[rule]
-async fn a_reset_takes_items_away(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_reset_takes_items_away(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
     push(&turno.inbox("other"), &["x"]).await;
     let stuck = take(&inbox, 2).await;
     take_one(&turno.inbox("other")).await;
-    bed.age_claims(secs(600)).await;
+    test_store.age_claims(secs(600)).await;
     let fresh = take(&inbox, 1).await;
     assert_eq!(inbox.reset(secs(700)).await.unwrap(), 0);
     assert_eq!(inbox.reset(secs(300)).await.unwrap(), 2);
@@ -71,8 +71,8 @@ async fn a_reset_takes_items_away(bed: &TestStore) {
 
 /// One step of a reset stops at its limit, between two claims.
 #[rule]
-async fn a_reset_goes_step_by_step(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_reset_goes_step_by_step(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3", "4"]).await;
     for _ in 0..2 {
@@ -94,12 +94,12 @@ async fn a_reset_goes_step_by_step(bed: &TestStore) {
 
 /// A requeue makes failed items pending, with all attempts available again, and keeps their data.
 #[rule]
-async fn a_requeue_revives_with_all_attempts(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_requeue_revives_with_all_attempts(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [item("1").max_attempts(2).unique_key("k")]).await;
     fail(&inbox, take_one(&inbox).await.claim, Duration::ZERO).await;
     take_soon(&inbox).await;
-    bed.expire_claims().await;
+    test_store.expire_claims().await;
     assert_eq!(take(&inbox, 1).await, [], "it has failed");
     let failed = only(&inbox, ItemState::Failed).await;
     assert_eq!((failed.attempts, failed.abandoned), (2, 1));
@@ -118,8 +118,8 @@ async fn a_requeue_revives_with_all_attempts(bed: &TestStore) {
 
 /// With given ids, items are requeued if they have failed in this queue. Other items are not changed.
 #[rule]
-async fn a_requeue_of_some_leaves_the_others(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_requeue_of_some_leaves_the_others(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let set = FailedAndOthers::set_up(&turno).await;
     let inbox = &set.inbox;
     assert_eq!(inbox.requeue(Some(&set.named())).await.unwrap(), 1);
@@ -133,8 +133,8 @@ async fn a_requeue_of_some_leaves_the_others(bed: &TestStore) {
 
 /// One step requeues the oldest failures, up to its limit.
 #[rule]
-async fn a_requeue_begins_with_the_oldest_failure(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_requeue_begins_with_the_oldest_failure(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     let pushed = three_failed(&inbox).await;
     let ask = two_oldest(&inbox);

@@ -18,12 +18,13 @@ use crate::eventually_async;
 const LONG: std::time::Duration = secs(60);
 
 /// Moves a schedule's last tick into the past.
-async fn sleep_for(bed: &TestStore, hours: u64) {
+async fn sleep_for(test_store: &TestStore, hours: u64) {
     let us = hours * 3600 * 1_000_000;
-    bed.run(&format!(
-        "update turno.schedule set last = last - {{us:{us}}}"
-    ))
-    .await;
+    test_store
+        .run(&format!(
+            "update turno.schedule set last = last - {{us:{us}}}"
+        ))
+        .await;
 }
 
 /// Returns the number of items that were pushed to a queue.
@@ -33,14 +34,14 @@ async fn pushed(turno: &Turno, queue: &str) -> u64 {
 
 /// Three instances run the same schedule, every second: there are as many items as seconds.
 #[rule]
-async fn a_tick_is_pushed_once(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_tick_is_pushed_once(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let name = "every-second";
     let begun = turno.store().schedule_state(name).await.unwrap().last;
     let stop = tokio_util::sync::CancellationToken::new();
     let mut instances = tokio::task::JoinSet::new();
     for _ in 0..3 {
-        let (turno, stop) = (bed.turno().await, stop.clone());
+        let (turno, stop) = (test_store.turno().await, stop.clone());
         instances.spawn(async move {
             let schedule = turno.schedule(name, "* * * * * *").item("tick");
             schedule.run(stop.cancelled_owned()).await
@@ -64,8 +65,8 @@ async fn a_tick_is_pushed_once(bed: &TestStore) {
 
 /// The same tick twice is pushed by the first caller; an earlier tick is over.
 #[rule]
-async fn a_tick_belongs_to_the_first_caller(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_tick_belongs_to_the_first_caller(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let name = "jobs";
     let state = turno.store().schedule_state(name).await.unwrap();
     let tick = |seconds: i64| ScheduleTick {
@@ -84,8 +85,8 @@ async fn a_tick_belongs_to_the_first_caller(bed: &TestStore) {
 
 /// A new schedule has no missed ticks.
 #[rule]
-async fn a_new_schedule_begins_now(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_new_schedule_begins_now(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let schedule = turno
         .schedule("yearly", "0 0 1 1 *")
         .missed(Missed::CatchUp);
@@ -96,11 +97,11 @@ async fn a_new_schedule_begins_now(bed: &TestStore) {
 
 /// Ticks that were missed are skipped, unless the last one is only just over.
 #[rule]
-async fn missed_ticks_are_skipped(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn missed_ticks_are_skipped(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let schedule = turno.schedule("hourly", "0 0 * * * *").queue("work");
     schedule.tick().await.unwrap();
-    sleep_for(bed, 5).await;
+    sleep_for(test_store, 5).await;
     let pause = schedule.tick().await.unwrap();
     assert!(pause <= secs(3600), "{pause:?}");
     let late = secs(3600) - pause;
@@ -113,12 +114,12 @@ async fn missed_ticks_are_skipped(bed: &TestStore) {
 
 /// Ticks that are skipped are in the log, with the schedule and the first of them; ticks that are caught up with are not.
 #[rule]
-async fn skipped_ticks_are_logged(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn skipped_ticks_are_logged(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let logged = async |name: &str, missed: Missed| {
         let schedule = turno.schedule(name, "0 0 * * * *").missed(missed);
         schedule.tick().await.unwrap();
-        sleep_for(bed, 5).await;
+        sleep_for(test_store, 5).await;
         let log = Log::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -160,14 +161,14 @@ impl io::Write for Log {
 
 /// Or each of them is pushed, once.
 #[rule]
-async fn missed_ticks_are_caught_up_with(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn missed_ticks_are_caught_up_with(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let schedule = turno
         .schedule("hourly", "0 0 * * * *")
         .item(Item::new("late").priority(0))
         .missed(Missed::CatchUp);
     schedule.tick().await.unwrap();
-    sleep_for(bed, 5).await;
+    sleep_for(test_store, 5).await;
     let (first, second) = tokio::join!(schedule.tick(), schedule.tick());
     assert!(first.is_ok() && second.is_ok());
     // Five hours back, and perhaps one more if a new hour has just begun.
@@ -180,8 +181,8 @@ async fn missed_ticks_are_caught_up_with(bed: &TestStore) {
 
 /// The error for an invalid argument names the field, and nothing is stored.
 #[rule]
-async fn a_schedule_out_of_rule_is_refused(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_schedule_out_of_rule_is_refused(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let field = async |schedule: turno::schedule::Schedule| {
         let error = schedule.tick().await.unwrap_err();
         error.field().unwrap_or("none").to_owned()
@@ -203,8 +204,8 @@ async fn a_schedule_out_of_rule_is_refused(bed: &TestStore) {
 
 /// Hours are those of the schedule's time zone.
 #[rule]
-async fn a_schedule_knows_its_time_zone(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_schedule_knows_its_time_zone(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let pause = async |zone: &str| {
         let schedule = turno
             .schedule(format!("noon/{zone}"), "0 12 * * *")

@@ -25,15 +25,15 @@ async fn settle(inbox: &Inbox, verb: &str, claims: &[ClaimId]) -> Settled {
 
 /// A completed item is deleted; a record with its worker stays.
 #[rule]
-async fn a_completed_item_is_gone(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_completed_item_is_gone(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["1", "2", "3"]).await;
     let claimed = take(&inbox, 3).await;
     complete(&inbox, &claimed[..2]).await;
     assert_eq!(counts(&inbox).await, [0, 0, 1, 2, 0]);
-    assert_eq!(bed.stored_items().await, 1);
+    assert_eq!(test_store.stored_items().await, 1);
     complete(&inbox, &claimed[2..]).await;
-    bed.expire_claims().await;
+    test_store.expire_claims().await;
     assert_eq!(take(&inbox, 10).await, []);
     let done = list(&inbox, ItemState::Completed).await;
     assert!(done.iter().all(|item| item.worker.as_deref() == Some("w")));
@@ -44,8 +44,8 @@ async fn a_completed_item_is_gone(bed: &TestStore) {
 
 /// Wrong claims are returned as stale, in their order, and the others are settled.
 #[rule]
-async fn a_wrong_claim_is_stale(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_wrong_claim_is_stale(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for verb in VERBS {
         let inbox = turno.inbox(verb);
         push(&inbox, &["1", "2"]).await;
@@ -79,8 +79,8 @@ async fn a_wrong_claim_is_stale(bed: &TestStore) {
 
 /// A claim that occurs twice in one call is settled once: the second time it is stale.
 #[rule]
-async fn a_claim_given_twice_is_settled_once(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_claim_given_twice_is_settled_once(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for verb in ["complete", "fail", "give_back"] {
         let inbox = turno.inbox(verb);
         push(&inbox, &["1", "2"]).await;
@@ -95,8 +95,8 @@ async fn a_claim_given_twice_is_settled_once(bed: &TestStore) {
 
 /// A claim that is extended twice in one call is still held, and counted once.
 #[rule]
-async fn a_claim_given_twice_is_extended_once(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_claim_given_twice_is_extended_once(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["1", "2"]).await;
     let held = claims(&take(&inbox, 2).await);
     let settled = settle(&inbox, "extend", &[held[0], held[1], held[0]]).await;
@@ -105,8 +105,8 @@ async fn a_claim_given_twice_is_extended_once(bed: &TestStore) {
 
 /// Settling an empty list returns at once.
 #[rule]
-async fn settling_nothing_is_nothing(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn settling_nothing_is_nothing(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     for verb in VERBS {
         assert_eq!(settle(&inbox, verb, &[]).await, all_done(0), "{verb}");
     }
@@ -114,13 +114,13 @@ async fn settling_nothing_is_nothing(bed: &TestStore) {
 
 /// A claim that was taken over changes nothing any more. The control shows that the item would have been changed.
 #[rule]
-async fn a_claim_taken_over_is_stale(bed: &TestStore) {
-    let (turno, rival) = (bed.turno().await, bed.turno().await);
+async fn a_claim_taken_over_is_stale(test_store: &TestStore) {
+    let (turno, rival) = (test_store.turno().await, test_store.turno().await);
     for verb in VERBS {
         let (inbox, theirs) = (turno.inbox(verb), rival.inbox(verb));
         push(&inbox, &["1"]).await;
         let old = take_one(&inbox).await;
-        bed.expire_claims().await;
+        test_store.expire_claims().await;
         let new = take_one(&theirs).await;
         assert_eq!((new.claim.item, new.attempt), (old.claim.item, 2));
         let before = list(&inbox, ItemState::Processing).await;
@@ -136,36 +136,41 @@ async fn a_claim_taken_over_is_stale(bed: &TestStore) {
             "select count(*) from turno.inbox_item where id = {}",
             old.claim.item
         );
-        assert_eq!(bed.number(&row).await, 1, "{verb}");
+        assert_eq!(test_store.number(&row).await, 1, "{verb}");
         assert_eq!(settle(&theirs, verb, &[new.claim]).await, all_done(1));
     }
 }
 
 /// The control of the rule above: a change that names only the item takes it from its holder.
 #[rule]
-async fn without_its_claim_an_item_would_be_lost(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn without_its_claim_an_item_would_be_lost(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["1"]).await;
     let old = take_one(&inbox).await;
-    bed.expire_claims().await;
+    test_store.expire_claims().await;
     let new = take_one(&inbox).await;
-    bed.run(&format!(
-        "delete from turno.inbox_item where id = {}",
-        old.claim.item
-    ))
-    .await;
-    assert_eq!(bed.stored_items().await, 0, "{new:?} has lost its item");
+    test_store
+        .run(&format!(
+            "delete from turno.inbox_item where id = {}",
+            old.claim.item
+        ))
+        .await;
+    assert_eq!(
+        test_store.stored_items().await,
+        0,
+        "{new:?} has lost its item"
+    );
 }
 
 /// A claim that has expired, but was not taken over, is still valid.
 #[rule]
-async fn a_late_claim_is_right_until_taken_over(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_late_claim_is_right_until_taken_over(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for verb in VERBS {
         let inbox = turno.inbox(verb);
         push(&inbox, &["1"]).await;
         let held = take_one(&inbox).await;
-        bed.expire_claims().await;
+        test_store.expire_claims().await;
         assert_eq!(counts(&inbox).await, [1, 0, 0, 0, 0], "{verb}");
         assert_eq!(
             settle(&inbox, verb, &[held.claim]).await,
@@ -180,8 +185,8 @@ async fn a_late_claim_is_right_until_taken_over(bed: &TestStore) {
 
 /// Items of one claim expire together. An extension lengthens the lease, and never shortens it.
 #[rule]
-async fn an_extension_only_lengthens(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_extension_only_lengthens(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     push_all(&inbox, [item("1").priority(0), item("2").priority(3)]).await;
     let ask = ask_claim("q", 2);

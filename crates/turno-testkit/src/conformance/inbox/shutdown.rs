@@ -28,8 +28,8 @@ impl Drop for Dropped {
 
 /// A handler that takes longer than several leases keeps its claim, and no other worker gets the item.
 #[rule]
-async fn a_slow_handler_keeps_its_claim(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_slow_handler_keeps_its_claim(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["slow"]).await;
     let (mut gate, handler) = Gate::new();
@@ -52,8 +52,8 @@ async fn a_slow_handler_keeps_its_claim(bed: &TestStore) {
 
 /// A handler whose claim is lost is notified and stopped. The next worker that claims the item completes it.
 #[rule]
-async fn a_lost_claim_stops_its_handler(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_lost_claim_stops_its_handler(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["x"]).await;
     let dropped = Arc::new(AtomicBool::new(false));
@@ -133,8 +133,8 @@ type Waiting = std::pin::Pin<Box<dyn Future<Output = Result<(), Infallible>> + S
 
 /// A shutdown immediately gives back fetched items that were not begun, and lets the others finish.
 #[rule]
-async fn a_shutdown_gives_back_what_was_not_begun(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_shutdown_gives_back_what_was_not_begun(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("q");
     push(&inbox, &["1", "2", "3", "4", "5", "6"]).await;
     let (mut gate, handler) = Gate::new();
@@ -164,8 +164,8 @@ async fn a_shutdown_gives_back_what_was_not_begun(bed: &TestStore) {
 
 /// A handler that does not end within the grace period is dropped, and its attempt has failed.
 #[rule]
-async fn grace_comes_to_an_end(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn grace_comes_to_an_end(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["x"]).await;
     let (mut gate, handler) = Gate::new();
     let worker = inbox.worker(handler).grace(Duration::from_millis(50));
@@ -183,8 +183,8 @@ async fn grace_comes_to_an_end(bed: &TestStore) {
 
 /// The shutdown of an idle worker returns at once, also if it is signalled before the worker begins.
 #[rule]
-async fn an_idle_worker_ends_at_once(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn an_idle_worker_ends_at_once(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let (_gate, handler) = Gate::new();
     let report = start(inbox.worker(handler)).stop().await;
     assert_eq!(report, Default::default());

@@ -24,8 +24,8 @@ async fn assert_missing(inbox: &Inbox) {
 
 /// A queue to which nothing was ever pushed is reported as missing, and not with zeros: its name may be mistyped.
 #[rule]
-async fn a_queue_without_a_push_is_missing(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_queue_without_a_push_is_missing(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     assert_missing(&turno.inbox("mial")).await;
     assert_eq!(turno.inbox_stats("").await.unwrap(), []);
     push(&turno.inbox("mial/2"), &["x"]).await;
@@ -42,8 +42,8 @@ async fn a_queue_without_a_push_is_missing(bed: &TestStore) {
 
 /// A claim on such a queue finds nothing, or waits for the first push; and it does not make the queue.
 #[rule]
-async fn a_claim_needs_no_push_before_it(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_claim_needs_no_push_before_it(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let inbox = turno.inbox("mail");
     assert_eq!(inbox.claim().take().await.unwrap(), []);
     assert_eq!(inbox.requeue(None).await.unwrap(), 0);
@@ -61,8 +61,8 @@ async fn a_claim_needs_no_push_before_it(bed: &TestStore) {
 
 /// Queues are listed by name, all or those with a prefix. The prefix is not a pattern.
 #[rule]
-async fn queues_are_listed_by_their_beginning(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn queues_are_listed_by_their_beginning(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for queue in ["a/1", "b", "a_1", "a/2", "a", "ab", "á"] {
         push(&turno.inbox(queue), &["x"]).await;
     }
@@ -80,8 +80,8 @@ async fn queues_are_listed_by_their_beginning(bed: &TestStore) {
 
 /// The age of the oldest claimable item; none if no item is pending.
 #[rule]
-async fn the_oldest_pending_item_is_known(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn the_oldest_pending_item_is_known(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let oldest = async || inbox.stats().await.unwrap().oldest_pending;
     push_all(&inbox, [item("later").delay(LATER)]).await;
     assert_eq!(oldest().await, None);
@@ -100,8 +100,8 @@ async fn the_oldest_pending_item_is_known(bed: &TestStore) {
 
 /// An item that waits for its group is pending, and may be the oldest.
 #[rule]
-async fn who_waits_for_its_group_is_pending(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn who_waits_for_its_group_is_pending(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, ["1", "2"].map(|text| item(text).group("g"))).await;
     let held = take_one(&inbox).await;
     let stats = inbox.stats().await.unwrap();
@@ -113,8 +113,8 @@ async fn who_waits_for_its_group_is_pending(bed: &TestStore) {
 
 /// Scheduled items become pending by time alone.
 #[rule]
-async fn time_makes_items_pending(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn time_makes_items_pending(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let soon = [1, 2, 3].map(|n| item("x").delay(Duration::from_millis(100 * n)));
     push_all(&inbox, soon).await;
     crate::eventually_async(TIMEOUT, "all to be due", async || {
@@ -128,7 +128,7 @@ async fn time_makes_items_pending(bed: &TestStore) {
 }
 
 /// Makes one random change. Claimed items are kept in `held`, whose claims may be stale.
-async fn change(bed: &TestStore, inbox: &Inbox, held: &mut Vec<ClaimedItem>) {
+async fn change(test_store: &TestStore, inbox: &Inbox, held: &mut Vec<ClaimedItem>) {
     let any = |held: &mut Vec<ClaimedItem>| {
         let many = fastrand::usize(0..=held.len().min(3));
         let some: Vec<ClaimedItem> = held.drain(..many).collect();
@@ -156,7 +156,7 @@ async fn change(bed: &TestStore, inbox: &Inbox, held: &mut Vec<ClaimedItem>) {
         84..90 => drop(inbox.give_back(&any(held)).await.unwrap()),
         90..94 => drop(inbox.requeue(None).await.unwrap()),
         94..96 => drop(inbox.reset(Duration::ZERO).await.unwrap()),
-        96..98 => bed.expire_claims().await,
+        96..98 => test_store.expire_claims().await,
         // Extended whether settled or not: at worst the claim is stale.
         _ => drop(inbox.extend(&claims(held), LONG).await.unwrap()),
     }
@@ -180,12 +180,12 @@ fn random_item() -> turno::inbox::Item {
 
 /// After any changes, the counters match the lists.
 #[rule]
-async fn the_counters_are_what_the_lists_show(bed: &TestStore) {
+async fn the_counters_are_what_the_lists_show(test_store: &TestStore) {
     let seed = fastrand::get_seed();
-    let inbox = bed.turno().await.inbox("q");
+    let inbox = test_store.turno().await.inbox("q");
     let mut held = Vec::new();
     for step in 0..150 {
-        change(bed, &inbox, &mut held).await;
+        change(test_store, &inbox, &mut held).await;
         if step % 5 == 0 {
             let mut shown = [0; 5];
             for (count, state) in shown.iter_mut().zip(ItemState::ALL) {
@@ -198,12 +198,12 @@ async fn the_counters_are_what_the_lists_show(bed: &TestStore) {
 
 /// Statistics of a queue that is being changed are consistent at each moment.
 #[rule]
-async fn the_counters_add_up_under_load(bed: &TestStore) {
+async fn the_counters_add_up_under_load(test_store: &TestStore) {
     const ITEMS: usize = 60;
-    let inbox = bed.turno().await.inbox("q");
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["x"; ITEMS]).await;
     let working = tokio::spawn({
-        let inbox = bed.turno().await.inbox("q");
+        let inbox = test_store.turno().await.inbox("q");
         async move {
             loop {
                 let some = take(&inbox, 4).await;

@@ -24,12 +24,12 @@ async fn push_done(inbox: &Inbox, key: &str) {
 
 /// Records of completions that are old enough are deleted with their keys; the count stays.
 #[rule]
-async fn a_sweep_forgets_completed_items(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_forgets_completed_items(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     push_done(&inbox, "old").await;
     assert_eq!(turno.sweep(&sweep()).await.unwrap(), Swept::default());
-    bed.age_records(secs(2 * DAY)).await;
+    test_store.age_records(secs(2 * DAY)).await;
     push_done(&inbox, "new").await;
     let known = async |key: &str| {
         let pushed = inbox.push(item("x").unique_key(key).delay(LATER)).await;
@@ -46,8 +46,8 @@ async fn a_sweep_forgets_completed_items(bed: &TestStore) {
 
 /// Items that are not completed are never swept, nor their keys, however old.
 #[rule]
-async fn a_sweep_keeps_what_is_not_done(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_keeps_what_is_not_done(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     for key in ["failed", "held", "lost"] {
         push_all(&inbox, [item(key).unique_key(key)]).await;
@@ -55,9 +55,9 @@ async fn a_sweep_keeps_what_is_not_done(bed: &TestStore) {
     push_all(&inbox, [item("later").unique_key("later").delay(LATER)]).await;
     set_aside(&inbox, take_one(&inbox).await.claim).await;
     let held = take(&inbox, 2).await;
-    bed.expire_claims().await;
-    bed.age_claims(secs(30 * DAY)).await;
-    bed.age_records(secs(30 * DAY)).await;
+    test_store.expire_claims().await;
+    test_store.age_claims(secs(30 * DAY)).await;
+    test_store.age_records(secs(30 * DAY)).await;
     let now = Sweep {
         keep_completed: secs(0),
         ..Default::default()
@@ -74,13 +74,13 @@ async fn a_sweep_keeps_what_is_not_done(bed: &TestStore) {
 
 /// A sweep runs in batches, and deletes all that it should.
 #[rule]
-async fn a_sweep_of_the_inbox_goes_batch_by_batch(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_of_the_inbox_goes_batch_by_batch(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     for n in 0..5 {
         push_done(&inbox, &n.to_string()).await;
     }
-    bed.age_records(secs(2 * DAY)).await;
+    test_store.age_records(secs(2 * DAY)).await;
     let small = Sweep {
         batch: 2,
         ..sweep()
@@ -109,12 +109,12 @@ async fn push_failed(inbox: &Inbox, key: &str) -> ItemId {
 /// By default failed items are kept, however old. With the option, a sweep deletes those that are old enough, as a discard
 /// does.
 #[rule]
-async fn a_sweep_deletes_failed_items_if_asked(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_deletes_failed_items_if_asked(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     let old = push_failed(&inbox, "old").await;
     push_failed(&turno.inbox("other"), "old").await;
-    bed.age_failures(secs(2 * DAY)).await;
+    test_store.age_failures(secs(2 * DAY)).await;
     let new = push_failed(&inbox, "new").await;
     assert!(turno.sweep(&sweep()).await.unwrap().is_empty());
     assert_eq!(listed(&inbox, ItemState::Failed).await, [old, new]);
@@ -134,20 +134,20 @@ async fn a_sweep_deletes_failed_items_if_asked(bed: &TestStore) {
     let again = push().await;
     assert_eq!((again.id, again.duplicate), (old, true), "its key is kept");
     assert!(turno.sweep(&asked).await.unwrap().is_empty());
-    bed.age_records(secs(2 * DAY)).await;
+    test_store.age_records(secs(2 * DAY)).await;
     turno.sweep(&asked).await.unwrap();
     assert!(!push().await.duplicate, "the key is free");
 }
 
 /// It runs in batches, over all queues.
 #[rule]
-async fn a_sweep_of_failed_items_goes_batch_by_batch(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_of_failed_items_goes_batch_by_batch(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for n in 0..5 {
         let queue = if n < 3 { "a" } else { "b" };
         push_failed(&turno.inbox(queue), &n.to_string()).await;
     }
-    bed.age_failures(secs(2 * DAY)).await;
+    test_store.age_failures(secs(2 * DAY)).await;
     let small = Sweep {
         keep_failed: Some(secs(DAY)),
         batch: 2,
@@ -157,19 +157,19 @@ async fn a_sweep_of_failed_items_goes_batch_by_batch(bed: &TestStore) {
         let swept = turno.store().sweep(&small).await.unwrap();
         assert_eq!(swept.failed, deleted);
     }
-    assert_eq!(bed.stored_items().await, 0);
+    assert_eq!(test_store.stored_items().await, 0);
 }
 
 /// What it deletes is in the history: one entry for each queue, with how many items; a sweep without any leaves none.
 #[rule]
-async fn swept_failures_are_in_the_history(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn swept_failures_are_in_the_history(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for n in 0..5 {
         let queue = if n < 3 { "a" } else { "b" };
         push_failed(&turno.inbox(queue), &n.to_string()).await;
     }
     push_done(&turno.inbox("c"), "done").await;
-    bed.age_failures(secs(2 * DAY)).await;
+    test_store.age_failures(secs(2 * DAY)).await;
     push_failed(&turno.inbox("a"), "new").await;
     let asked = Sweep {
         keep_failed: Some(secs(DAY)),
@@ -197,8 +197,8 @@ async fn swept_failures_are_in_the_history(bed: &TestStore) {
 
 /// Answers are kept for ten minutes at least; after that they may be forgotten.
 #[rule]
-async fn a_sweep_keeps_recent_answers(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_keeps_recent_answers(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ask = InboxPush {
         queue: "q".into(),
         items: vec![NewItem {
@@ -213,11 +213,11 @@ async fn a_sweep_keeps_recent_answers(bed: &TestStore) {
         request: Uuid::now_v7(),
     };
     let first = turno.store().inbox_push(&ask).await.unwrap();
-    bed.age_records(secs(9 * 60)).await;
+    test_store.age_records(secs(9 * 60)).await;
     turno.sweep(&sweep()).await.unwrap();
     assert_eq!(turno.store().inbox_push(&ask).await.unwrap(), first);
-    bed.age_records(secs(2 * 60)).await;
+    test_store.age_records(secs(2 * 60)).await;
     turno.sweep(&sweep()).await.unwrap();
     let stored = "select count(*) from turno.inbox_request";
-    assert_eq!(bed.number(stored).await, 0);
+    assert_eq!(test_store.number(stored).await, 0);
 }

@@ -11,21 +11,21 @@ use crate::conformance::{Caller, TestStore, rule};
 
 /// Completes held items, in a transaction that stays open.
 async fn open_complete(
-    bed: &TestStore,
+    test_store: &TestStore,
     caller: Caller,
     inbox: &Inbox,
     held: &[turno::inbox::ClaimedItem],
 ) -> turno::Result<crate::conformance::caller_writes::InboxTx> {
     let write = Write::Complete(inbox.clone(), claims(held));
-    bed.open_inbox(caller, write).await
+    test_store.open_inbox(caller, write).await
 }
 
 /// Items that are pushed in a transaction are visible to no other caller before the commit, and then to all, as they were
 /// pushed.
 #[rule]
-async fn a_push_commits_with_its_transaction(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn a_push_commits_with_its_transaction(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
         let items = [
             item("a").unique_key("k").priority(2).max_attempts(9),
@@ -33,7 +33,7 @@ async fn a_push_commits_with_its_transaction(bed: &TestStore) {
             item("c").delay(LATER),
             item("d").at(turno::clock::machine() + LATER),
         ];
-        let tx = bed.open_push(*caller, &inbox, &items).await;
+        let tx = test_store.open_push(*caller, &inbox, &items).await;
         assert_eq!(take(&inbox, 10).await, [], "{caller:?}");
         assert_eq!(counts(&inbox).await, [0; 5], "{caller:?}");
         let pushed = tx.commit().await;
@@ -52,12 +52,12 @@ async fn a_push_commits_with_its_transaction(bed: &TestStore) {
 
 /// A rollback leaves no item, no count, and no key.
 #[rule]
-async fn a_push_is_undone_with_its_transaction(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn a_push_is_undone_with_its_transaction(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
         let items = [item("a").unique_key("k"), item("b").delay(LATER)];
-        let tx = bed.open_push(*caller, &inbox, &items).await;
+        let tx = test_store.open_push(*caller, &inbox, &items).await;
         tx.roll_back().await;
         assert_eq!(counts(&inbox).await, [0; 5], "{caller:?}");
         let pushed = inbox.push(item("again").unique_key("k")).await.unwrap();
@@ -68,9 +68,9 @@ async fn a_push_is_undone_with_its_transaction(bed: &TestStore) {
 
 /// Unique keys work in a transaction as they do outside.
 #[rule]
-async fn a_push_in_a_transaction_knows_keys(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn a_push_in_a_transaction_knows_keys(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
         let known = inbox.push(item("a").unique_key("a")).await.unwrap();
         let items = [
@@ -78,7 +78,11 @@ async fn a_push_in_a_transaction_knows_keys(bed: &TestStore) {
             item("b").unique_key("b"),
             item("y").unique_key("b"),
         ];
-        let pushed = bed.open_push(*caller, &inbox, &items).await.commit().await;
+        let pushed = test_store
+            .open_push(*caller, &inbox, &items)
+            .await
+            .commit()
+            .await;
         let duplicates: Vec<bool> = pushed.iter().map(|item| item.duplicate).collect();
         assert_eq!(duplicates, [true, false, true], "{caller:?}");
         assert_eq!(pushed[0].id, known.id);
@@ -89,24 +93,24 @@ async fn a_push_in_a_transaction_knows_keys(bed: &TestStore) {
 
 /// Invalid arguments are rejected in a transaction too, with their field named.
 #[rule]
-async fn a_push_in_a_transaction_is_checked(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
-    for caller in bed.callers() {
+async fn a_push_in_a_transaction_is_checked(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
+    for caller in test_store.callers() {
         let write = Write::Push(inbox.clone(), vec![item("a"), item("b").priority(4)]);
-        let error = bed.open_inbox(*caller, write).await.err().unwrap();
+        let error = test_store.open_inbox(*caller, write).await.err().unwrap();
         assert_eq!(error.field(), Some("priority"), "{caller:?}: {error}");
     }
-    assert_eq!(bed.stored_items().await, 0);
+    assert_eq!(test_store.stored_items().await, 0);
 }
 
 /// A push in a transaction wakes a waiting worker.
 #[rule]
-async fn a_committed_push_reaches_a_waiting_claim(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn a_committed_push_reaches_a_waiting_claim(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
         let waiting = tokio::spawn(inbox.claim().lease(LONG).wait(TIMEOUT).take());
-        let tx = bed.open_push(*caller, &inbox, &[item("a")]).await;
+        let tx = test_store.open_push(*caller, &inbox, &[item("a")]).await;
         tx.commit().await;
         let claimed = waiting.await.unwrap().unwrap();
         assert_eq!(texts(&claimed), ["a"], "{caller:?}");
@@ -115,15 +119,17 @@ async fn a_committed_push_reaches_a_waiting_claim(bed: &TestStore) {
 
 /// A completion in a transaction takes effect at the commit, and the next item of its group can be claimed.
 #[rule]
-async fn a_completion_commits_with_its_transaction(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn a_completion_commits_with_its_transaction(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
         push_all(&inbox, ["1", "2"].map(|text| item(text).group("g"))).await;
         push_all(&inbox, [item("3").unique_key("k").priority(3)]).await;
         let held = take(&inbox, 10).await;
         assert_eq!(texts(&held), ["1", "3"]);
-        let tx = open_complete(bed, *caller, &inbox, &held).await.unwrap();
+        let tx = open_complete(test_store, *caller, &inbox, &held)
+            .await
+            .unwrap();
         assert_eq!(counts(&inbox).await, [1, 0, 2, 0, 0], "{caller:?}");
         tx.commit().await;
         assert_eq!(counts(&inbox).await, [1, 0, 0, 2, 0], "{caller:?}");
@@ -137,13 +143,15 @@ async fn a_completion_commits_with_its_transaction(bed: &TestStore) {
 
 /// After a rollback, the items are claimed as before.
 #[rule]
-async fn a_completion_is_undone_with_its_transaction(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn a_completion_is_undone_with_its_transaction(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
         push_all(&inbox, ["1", "2"].map(|text| item(text).group("g"))).await;
         let held = take(&inbox, 10).await;
-        let tx = open_complete(bed, *caller, &inbox, &held).await.unwrap();
+        let tx = open_complete(test_store, *caller, &inbox, &held)
+            .await
+            .unwrap();
         tx.roll_back().await;
         assert_eq!(counts(&inbox).await, [1, 0, 1, 0, 0], "{caller:?}");
         assert_eq!(take(&inbox, 10).await, [], "{caller:?}");
@@ -153,20 +161,24 @@ async fn a_completion_is_undone_with_its_transaction(bed: &TestStore) {
 
 /// A claim that is stale fails the transaction as lost, and nothing is applied.
 #[rule]
-async fn a_stale_completion_fails_its_transaction(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn a_stale_completion_fails_its_transaction(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let inbox = turno.inbox(format!("{caller:?}"));
         push(&inbox, &["1", "2"]).await;
         let stale = take(&inbox, 1).await;
-        bed.expire_claims().await;
+        test_store.expire_claims().await;
         let held = take(&inbox, 2).await;
         let both = [held[1].clone(), stale[0].clone()];
-        let error = open_complete(bed, *caller, &inbox, &both).await.err();
+        let error = open_complete(test_store, *caller, &inbox, &both)
+            .await
+            .err();
         assert!(error.expect("refused").is_lost(), "{caller:?}");
         assert_eq!(counts(&inbox).await, [0, 0, 2, 0, 0], "{caller:?}");
         let twice = [held[0].clone(), held[0].clone()];
-        let error = open_complete(bed, *caller, &inbox, &twice).await.err();
+        let error = open_complete(test_store, *caller, &inbox, &twice)
+            .await
+            .err();
         assert!(error.expect("refused").is_lost(), "{caller:?}");
         complete(&inbox, &held).await;
     }
@@ -174,9 +186,9 @@ async fn a_stale_completion_fails_its_transaction(bed: &TestStore) {
 
 /// While a transaction that completes an item is open, the item cannot be taken over, even after the claim's expiry.
 #[rule]
-async fn an_item_being_completed_is_not_taken_over(bed: &TestStore) {
-    let (turno, rival) = (bed.turno().await, bed.turno().await);
-    for caller in bed.callers() {
+async fn an_item_being_completed_is_not_taken_over(test_store: &TestStore) {
+    let (turno, rival) = (test_store.turno().await, test_store.turno().await);
+    for caller in test_store.callers() {
         for commits in [true, false] {
             let queue = format!("{caller:?}/{commits}");
             let (inbox, theirs) = (turno.inbox(&queue), rival.inbox(&queue));
@@ -184,7 +196,9 @@ async fn an_item_being_completed_is_not_taken_over(bed: &TestStore) {
             // A short lease, because on some stores times cannot be shifted while the transaction is open.
             let claim = inbox.claim().lease(Duration::from_millis(150));
             let held = claim.take().await.unwrap();
-            let tx = open_complete(bed, *caller, &inbox, &held).await.unwrap();
+            let tx = open_complete(test_store, *caller, &inbox, &held)
+                .await
+                .unwrap();
             crate::eventually_async(TIMEOUT, "the claim's end", async || {
                 (turno::clock::machine() > held[0].expires_at).then_some(())
             })

@@ -22,8 +22,8 @@ async fn is_known(inbox: &Inbox, id: ItemId, when: &str) {
 
 /// A key is taken in each state of its item, and after its completion.
 #[rule]
-async fn a_key_is_taken_in_every_state(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_key_is_taken_in_every_state(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     let first = push_key(&inbox, "first").await;
     assert!(!first.duplicate);
@@ -49,8 +49,8 @@ async fn a_key_is_taken_in_every_state(bed: &TestStore) {
 
 /// A key that occurs twice in one push is stored once, the first time. Other items of the push are stored.
 #[rule]
-async fn a_key_twice_in_one_push_is_stored_once(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_key_twice_in_one_push_is_stored_once(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let known = push_key(&inbox, "known").await;
     let pushed = inbox
         .push_many([
@@ -68,15 +68,15 @@ async fn a_key_twice_in_one_push_is_stored_once(bed: &TestStore) {
     assert_eq!(pushed[3].id, pushed[0].id);
     assert!(pushed[0].id < pushed[1].id && pushed[1].id < pushed[4].id);
     assert_eq!(texts(&take(&inbox, 10).await), ["known", "a", "b", "e"]);
-    assert_eq!(bed.stored_items().await, 4);
+    assert_eq!(test_store.stored_items().await, 4);
 }
 
 /// Of many concurrent pushes of one key, one stores it, and all return the same id.
 #[rule]
-async fn of_many_pushes_of_one_key_one_stores_it(bed: &TestStore) {
+async fn of_many_pushes_of_one_key_one_stores_it(test_store: &TestStore) {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..6 {
-        let inbox = bed.turno().await.inbox("q");
+        let inbox = test_store.turno().await.inbox("q");
         tasks.spawn(async move { push_key(&inbox, "x").await });
     }
     let answers = tasks.join_all().await;
@@ -86,17 +86,17 @@ async fn of_many_pushes_of_one_key_one_stores_it(bed: &TestStore) {
         answers.iter().all(|answer| answer.id == answers[0].id),
         "{answers:?}"
     );
-    assert_eq!(bed.stored_items().await, 1);
+    assert_eq!(test_store.stored_items().await, 1);
 }
 
 /// The control: without the key the same pushes are all stored.
 #[rule]
-async fn pushes_without_a_key_are_all_stored(bed: &TestStore) {
+async fn pushes_without_a_key_are_all_stored(test_store: &TestStore) {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..6 {
-        let inbox = bed.turno().await.inbox("q");
+        let inbox = test_store.turno().await.inbox("q");
         tasks.spawn(async move { push(&inbox, &["x"]).await });
     }
     tasks.join_all().await;
-    assert_eq!(bed.stored_items().await, 6);
+    assert_eq!(test_store.stored_items().await, 6);
 }

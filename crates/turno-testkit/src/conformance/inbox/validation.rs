@@ -40,8 +40,8 @@ fn bad_items() -> Vec<(&'static str, Item)> {
 
 /// One invalid item rejects the whole push.
 #[rule]
-async fn a_bad_item_refuses_the_whole_push(bed: &TestStore) {
-    let turno = Turno::builder().max_payload(100).connect(bed.url());
+async fn a_bad_item_refuses_the_whole_push(test_store: &TestStore) {
+    let turno = Turno::builder().max_payload(100).connect(test_store.url());
     let turno = turno.await.unwrap();
     let inbox = turno.inbox("q");
     for (field, bad) in bad_items() {
@@ -53,7 +53,7 @@ async fn a_bad_item_refuses_the_whole_push(bed: &TestStore) {
     let many = (0..10_001).map(|_| item("x"));
     is_invalid(inbox.push_many(many).await.unwrap_err(), "items");
     assert_eq!(turno.inbox_stats("").await.unwrap(), []);
-    assert_eq!(bed.stored_items().await, 0);
+    assert_eq!(test_store.stored_items().await, 0);
     let good = inbox.push(item("good").unique_key("k")).await.unwrap();
     assert!(!good.duplicate, "its key was not taken");
     // With its quotes, exactly the maximum size.
@@ -62,8 +62,8 @@ async fn a_bad_item_refuses_the_whole_push(bed: &TestStore) {
 
 /// A payload that is not JSON is rejected.
 #[rule]
-async fn a_payload_is_json(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_payload_is_json(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     for text in ["", "{", "hello", "{\"a\":1}x"] {
         is_invalid(
             inbox.push(Item::from_json(text)).await.unwrap_err(),
@@ -77,8 +77,8 @@ async fn a_payload_is_json(bed: &TestStore) {
 
 /// Each call that has a queue checks its name.
 #[rule]
-async fn a_queue_has_a_name(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_queue_has_a_name(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for name in ["", "a\nb", "a\u{7f}", &"x".repeat(256)] {
         let inbox = turno.inbox(name);
         is_invalid(inbox.push(&1).await.unwrap_err(), "queue");
@@ -106,8 +106,8 @@ async fn ignore(_: Job<String>) -> Result<(), Infallible> {
 
 /// Claims and workers have limits, too.
 #[rule]
-async fn a_bad_claim_claims_nothing(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_bad_claim_claims_nothing(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["x"]).await;
     let day = 24 * 60 * 60;
     for (field, claim) in [
@@ -136,8 +136,8 @@ async fn a_bad_claim_claims_nothing(bed: &TestStore) {
 
 /// An invalid change changes nothing.
 #[rule]
-async fn a_bad_change_changes_nothing(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_bad_change_changes_nothing(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["1", "2"]).await;
     let held = claims(&take(&inbox, 2).await);
     let years = secs(11 * 366 * 24 * 60 * 60);
@@ -159,8 +159,8 @@ async fn a_bad_change_changes_nothing(bed: &TestStore) {
 
 /// A malformed claim is rejected when it is parsed; a claim that never existed is stale.
 #[rule]
-async fn a_claim_is_read_strictly(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_claim_is_read_strictly(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     let token = Uuid::now_v7();
     for text in ["", "17", "17@", "@", "x@y", &format!("x@{token}"), "17@12"] {
         is_invalid(text.parse::<ClaimId>().unwrap_err(), "claim");
@@ -178,13 +178,15 @@ async fn a_claim_is_read_strictly(bed: &TestStore) {
 
 /// The maximum size of a payload is a setting, and can be larger or smaller than the default.
 #[rule]
-async fn a_larger_payload_can_be_allowed(bed: &TestStore) {
+async fn a_larger_payload_can_be_allowed(test_store: &TestStore) {
     const MIB: usize = 1024 * 1024;
     let large = item(&"x".repeat(MIB + MIB / 2));
-    let turno = bed.turno().await;
+    let turno = test_store.turno().await;
     let refused = turno.inbox("q").push(large.clone()).await;
     is_invalid(refused.unwrap_err(), "payload");
-    let turno = Turno::builder().max_payload(2 * MIB).connect(bed.url());
+    let turno = Turno::builder()
+        .max_payload(2 * MIB)
+        .connect(test_store.url());
     let inbox = turno.await.unwrap().inbox("q");
     inbox.push(large).await.unwrap();
     assert!(take_one(&inbox).await.payload.len() > MIB);

@@ -26,9 +26,9 @@ struct Note {
 
 /// Each item is passed to the handler once, as the type that was pushed, with its metadata.
 #[rule]
-async fn a_worker_handles_every_item(bed: &TestStore) {
+async fn a_worker_handles_every_item(test_store: &TestStore) {
     const NOTES: usize = 40;
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (sender, mut done) = mpsc::unbounded_channel();
     let handler = {
@@ -63,8 +63,8 @@ async fn a_worker_handles_every_item(bed: &TestStore) {
 
 /// Exactly as many handlers run concurrently as configured.
 #[rule]
-async fn a_worker_keeps_to_its_concurrency(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_worker_keeps_to_its_concurrency(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let inbox = turno.inbox("q");
     push(&inbox, &["x"; 12]).await;
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -108,8 +108,8 @@ fn telling(
 
 /// Each push wakes an idle worker, of the same process or another, without waiting for its poll.
 #[rule]
-async fn a_push_wakes_an_idle_worker(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_push_wakes_an_idle_worker(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let (sender, mut received) = mpsc::unbounded_channel();
     let worker = turno.inbox("q").worker(telling(sender)).poll(NEVER);
     let running = start(worker.concurrency(2));
@@ -124,8 +124,8 @@ async fn a_push_wakes_an_idle_worker(bed: &TestStore) {
 
 /// An item is claimed at its due time, without a push at that time.
 #[rule]
-async fn a_worker_wakes_for_what_is_due(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_worker_wakes_for_what_is_due(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (sender, mut received) = mpsc::unbounded_channel();
     let inbox = turno.inbox("q");
     let running = start(inbox.worker(telling(sender)).poll(NEVER));
@@ -137,8 +137,8 @@ async fn a_worker_wakes_for_what_is_due(bed: &TestStore) {
 
 /// A worker that is not notified polls.
 #[rule]
-async fn a_worker_looks_by_itself(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_worker_looks_by_itself(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let (sender, mut received) = mpsc::unbounded_channel();
     let inbox = turno.inbox("q");
     push(&inbox, &["0"]).await;
@@ -146,9 +146,9 @@ async fn a_worker_looks_by_itself(bed: &TestStore) {
     let running = start(inbox.worker(telling(sender)).poll(poll));
     timeout(TIMEOUT, received.recv()).await.unwrap().unwrap();
     for n in 1..4 {
-        if !bed.is_sqlite() {
+        if !test_store.is_sqlite() {
             // Without a listener row, the push sends no notification.
-            bed.run("delete from turno.inbox_listener").await;
+            test_store.run("delete from turno.inbox_listener").await;
         }
         push(&other.inbox("q"), &[&n.to_string()]).await;
         let got = timeout(TIMEOUT, received.recv()).await;
@@ -159,8 +159,8 @@ async fn a_worker_looks_by_itself(bed: &TestStore) {
 
 /// An error or a panic of a handler is recorded, and the item is retried.
 #[rule]
-async fn failures_and_panics_are_tried_again(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn failures_and_panics_are_tried_again(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["x"]).await;
     let handler = |job: Job<String>| async move {
         job.retry_in(Duration::ZERO);
@@ -195,8 +195,8 @@ async fn failures_and_panics_are_tried_again(bed: &TestStore) {
 
 /// A payload that the handler cannot deserialize is a failed attempt, and the handler is not called.
 #[rule]
-async fn a_wrong_payload_is_a_failed_attempt(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_wrong_payload_is_a_failed_attempt(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push_all(&inbox, [item("text").max_attempts(1)]).await;
     inbox.push(&7).await.unwrap();
     let handler = |job: Job<u32>| async move {
@@ -216,8 +216,8 @@ async fn a_wrong_payload_is_a_failed_attempt(bed: &TestStore) {
 
 /// A failure without a retry time is retried after the backoff.
 #[rule]
-async fn a_failed_handler_backs_off(bed: &TestStore) {
-    let inbox = bed.turno().await.inbox("q");
+async fn a_failed_handler_backs_off(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["x"]).await;
     let handler = |_: Job<String>| async { Err::<(), _>("no money") };
     let running = start(inbox.worker(handler));

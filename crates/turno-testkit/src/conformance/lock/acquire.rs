@@ -8,8 +8,8 @@ use crate::conformance::{TestStore, rule};
 
 /// A free lock is granted. The grant has the resource, the owner, the start and the expiry.
 #[rule]
-async fn a_free_lock_is_granted(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_free_lock_is_granted(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let lease = mine(
         turno
             .lock("r")
@@ -44,8 +44,8 @@ async fn a_free_lock_is_granted(bed: &TestStore) {
 
 /// A caller that finds the lock busy gets the holder and the remaining time, but never the token.
 #[rule]
-async fn a_held_lock_is_busy_and_tells_by_whom(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_held_lock_is_busy_and_tells_by_whom(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let lock = turno
         .lock("PRESTAMO/123")
         .ttl(secs(285))
@@ -71,8 +71,8 @@ async fn a_held_lock_is_busy_and_tells_by_whom(bed: &TestStore) {
 
 /// A holder without a name is reported, too.
 #[rule]
-async fn a_nameless_holder_is_shown_too(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_nameless_holder_is_shown_too(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let _lease = take(&turno, "r", "a").await;
     let holder = busy(turno.lock("r").acquire().await.unwrap())
         .holder
@@ -85,11 +85,11 @@ async fn a_nameless_holder_is_shown_too(bed: &TestStore) {
 
 /// User and service default to the settings.
 #[rule]
-async fn settings_fill_in_user_and_service(bed: &TestStore) {
+async fn settings_fill_in_user_and_service(test_store: &TestStore) {
     let turno = Turno::builder()
         .user("batch")
         .service("notes")
-        .connect(bed.url())
+        .connect(test_store.url())
         .await
         .unwrap();
     let _lease = take(&turno, "r", "a").await;
@@ -110,8 +110,8 @@ async fn settings_fill_in_user_and_service(bed: &TestStore) {
 
 /// The same owner can enter again: same token, one more hold, the later expiry. Each release ends one hold.
 #[rule]
-async fn the_same_owner_enters_again(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn the_same_owner_enters_again(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let first = mine(
         turno
             .lock("r")
@@ -178,8 +178,8 @@ async fn the_same_owner_enters_again(bed: &TestStore) {
 
 /// A released lock is free, and the next token is greater.
 #[rule]
-async fn a_released_lock_is_free(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_released_lock_is_free(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let first = take(&turno, "r", "a").await;
     let token = first.token();
     assert_eq!(
@@ -192,8 +192,8 @@ async fn a_released_lock_is_free(bed: &TestStore) {
 
 /// A lease is released on drop, unless it is detached.
 #[rule]
-async fn a_dropped_lease_is_given_back(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_dropped_lease_is_given_back(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     drop(take(&turno, "r", "a").await);
     until_free(&turno, "r").await;
     let id = take(&turno, "r", "a").await.detach();
@@ -206,13 +206,13 @@ async fn a_dropped_lease_is_given_back(bed: &TestStore) {
 
 /// Of many concurrent acquires of one resource, exactly one succeeds, whether the resource is new, free or expired.
 #[rule]
-async fn of_many_at_once_one_wins(bed: &TestStore) {
-    let machines = [bed.turno().await, bed.turno().await];
+async fn of_many_at_once_one_wins(test_store: &TestStore) {
+    let machines = [test_store.turno().await, test_store.turno().await];
     for round in 0..12 {
         let resource = format!("r/{}", round % 4);
         if round >= 8 {
             take(&machines[0], &resource, "dead").await.detach();
-            bed.expire(&resource).await;
+            test_store.expire(&resource).await;
         }
         let mut tasks = tokio::task::JoinSet::new();
         for n in 0..16 {
@@ -227,8 +227,8 @@ async fn of_many_at_once_one_wins(bed: &TestStore) {
 
 /// An owner can have at most a thousand holds of a resource. Each hold is kept until it is released.
 #[rule]
-async fn an_owner_enters_a_thousand_times(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_owner_enters_a_thousand_times(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for (resource, table) in [("exclusive", "turno.lock"), ("shared", "turno.lock_hold")] {
         let acquire = || {
             let lock = turno.lock(resource).owner("a").ttl(secs(60));
@@ -241,11 +241,12 @@ async fn an_owner_enters_a_thousand_times(bed: &TestStore) {
         let first = mine(acquire().await.unwrap());
         // Set the number of holds directly, instead of that many acquires.
         let most = turno::MAX_HOLDS;
-        bed.run(&format!(
-            "update {table} set holds = {} where resource = '{resource}'",
-            most - 1
-        ))
-        .await;
+        test_store
+            .run(&format!(
+                "update {table} set holds = {} where resource = '{resource}'",
+                most - 1
+            ))
+            .await;
         let last = mine(acquire().await.unwrap());
         assert_eq!(last.grant().holds, most, "{resource}");
         let error = acquire().await.unwrap_err();

@@ -13,8 +13,8 @@ const CROWD: usize = 200;
 
 /// Each caller acquires its own resource, twice: all succeed, with their own tokens, and release them.
 #[rule]
-async fn each_of_many_gets_its_own_answer(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn each_of_many_gets_its_own_answer(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for _ in 0..2 {
         let tasks: Vec<_> = (0..CROWD)
             .map(|n| {
@@ -61,8 +61,8 @@ async fn each_of_many_gets_its_own_answer(bed: &TestStore) {
 
 /// All callers acquire the same resource: one succeeds, whatever else is in its batch, and all others get its holder.
 #[rule]
-async fn one_of_many_wins(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn one_of_many_wins(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let mut tokens = HashSet::new();
     for round in 0..5 {
         let tasks: Vec<_> = (0..CROWD)
@@ -93,8 +93,8 @@ async fn one_of_many_wins(bed: &TestStore) {
 
 /// Many renewals at once: held leases are renewed, lost ones are reported as lost, whatever else is in the batch.
 #[rule]
-async fn each_of_many_renews_its_own(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn each_of_many_renews_its_own(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let mut leases = Vec::new();
     for n in 0..CROWD {
         // Each third resource has another shared holder, and each fifth is released.
@@ -145,8 +145,8 @@ async fn each_of_many_renews_its_own(bed: &TestStore) {
 
 /// If many callers renew the same lease at once, the longest TTL counts.
 #[rule]
-async fn many_renew_the_same(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn many_renew_the_same(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let id = take(&turno, "one", "a").await.detach();
     let tasks: Vec<_> = (0..CROWD as u64)
         .map(|n| {
@@ -167,9 +167,9 @@ async fn many_renew_the_same(bed: &TestStore) {
 
 /// Without batching, all results are the same.
 #[rule]
-async fn alone_is_the_same(bed: &TestStore) {
+async fn alone_is_the_same(test_store: &TestStore) {
     let alone = Turno::builder().batching(Batching::Alone);
-    let turno = alone.connect(bed.url()).await.unwrap();
+    let turno = alone.connect(test_store.url()).await.unwrap();
     let tasks: Vec<_> = (0..20)
         .map(|n| {
             let turno = turno.clone();
@@ -197,17 +197,19 @@ async fn alone_is_the_same(bed: &TestStore) {
 
 /// Concurrent pushes and renewals share their commits. The control, without batching, has one commit per call.
 #[rule]
-async fn a_crowd_shares_its_commits(bed: &TestStore) {
-    if bed.is_sqlite() {
+async fn a_crowd_shares_its_commits(test_store: &TestStore) {
+    if test_store.is_sqlite() {
         // On SQLite the number of commits is not visible; `writer.rs` tests it.
         return;
     }
     for (batching, most) in [(Batching::Batched, CROWD / 2), (Batching::Alone, CROWD)] {
         let turno = Turno::builder().batching(batching);
-        let turno = turno.connect(bed.url()).await.unwrap();
+        let turno = turno.connect(test_store.url()).await.unwrap();
         // The first push creates the queue.
         turno.inbox("q").push(&0).await.unwrap();
-        bed.run("truncate turno.inbox_item, turno.lock").await;
+        test_store
+            .run("truncate turno.inbox_item, turno.lock")
+            .await;
         let tasks: Vec<_> = (0..CROWD)
             .map(|n| {
                 let turno = turno.clone();
@@ -227,7 +229,7 @@ async fn a_crowd_shares_its_commits(bed: &TestStore) {
         }
         for table in ["turno.inbox_item", "turno.lock"] {
             let commits = format!("select count(distinct xmin::text) from {table}");
-            let commits = bed.number(&commits).await;
+            let commits = test_store.number(&commits).await;
             match batching {
                 Batching::Batched => assert!(commits <= most as i64, "{table}: {commits}"),
                 Batching::Alone => assert_eq!(commits, most as i64, "{table}"),

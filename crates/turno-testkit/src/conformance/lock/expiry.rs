@@ -8,8 +8,8 @@ use crate::conformance::{TestStore, rule};
 
 /// The next acquire takes over an expired lock with a greater token, and the history names the previous holder.
 #[rule]
-async fn an_expired_lock_is_taken_over(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn an_expired_lock_is_taken_over(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let lock = turno
         .lock("r")
         .owner("a")
@@ -17,7 +17,7 @@ async fn an_expired_lock_is_taken_over(bed: &TestStore) {
         .service("s")
         .description("d");
     let old = mine(lock.acquire().await.unwrap()).detach();
-    bed.expire("r").await;
+    test_store.expire("r").await;
     assert_eq!(
         owners(&turno, "r").await,
         [""; 0],
@@ -46,10 +46,10 @@ async fn an_expired_lock_is_taken_over(bed: &TestStore) {
 
 /// After the expiry of its own lease, the same owner gets a new lease.
 #[rule]
-async fn an_expired_owner_starts_anew(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_expired_owner_starts_anew(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let old = take(&turno, "r", "a").await.detach();
-    bed.expire("r").await;
+    test_store.expire("r").await;
     let new = take(&turno, "r", "a").await;
     assert!(new.token() > old.token);
     assert_eq!((new.grant().holds, new.grant().reentered), (1, false));
@@ -61,12 +61,12 @@ async fn an_expired_owner_starts_anew(bed: &TestStore) {
 
 /// Exclusive and shared holders can take over from each other after an expiry.
 #[rule]
-async fn a_takeover_may_change_the_mode(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_takeover_may_change_the_mode(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let first = take(&turno, "r", "a").await.detach();
-    bed.expire("r").await;
+    test_store.expire("r").await;
     let second = mine(turno.lock("r").owner("b").shared().acquire().await.unwrap()).detach();
-    bed.expire("r").await;
+    test_store.expire("r").await;
     let third = take(&turno, "r", "c").await;
     assert!(first.token < second.token && second.token < third.token());
     let ended: Vec<_> = events(&turno, "r")
@@ -80,14 +80,14 @@ async fn a_takeover_may_change_the_mode(bed: &TestStore) {
 
 /// A renewal after the expiry, before a takeover, keeps the lease and is recorded.
 #[rule]
-async fn a_late_renewal_is_recorded(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_late_renewal_is_recorded(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for shared in [false, true] {
         let resource = format!("r/{shared}");
         let lock = turno.lock(&resource).owner("a").user("1");
         let lock = if shared { lock.shared() } else { lock };
         let lease = mine(lock.acquire().await.unwrap());
-        bed.expire(&resource).await;
+        test_store.expire(&resource).await;
         let RenewOutcome::Renewed { remaining, .. } = lease.renew().await.unwrap() else {
             panic!("lost")
         };
@@ -110,8 +110,8 @@ async fn a_late_renewal_is_recorded(bed: &TestStore) {
 
 /// A renewal never revives a lease after a takeover, a sweep or a release, and inserts nothing.
 #[rule]
-async fn a_renewal_never_revives(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_renewal_never_revives(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let renew = async |resource: &str, token| {
         turno
             .lock(resource)
@@ -122,7 +122,7 @@ async fn a_renewal_never_revives(bed: &TestStore) {
     };
 
     let old = take(&turno, "taken", "a").await.detach();
-    bed.expire("taken").await;
+    test_store.expire("taken").await;
     let new = take(&turno, "taken", "b").await;
     assert_eq!(renew("taken", old.token).await, RenewOutcome::Lost);
     assert_eq!(owners(&turno, "taken").await, ["b"]);
@@ -130,7 +130,7 @@ async fn a_renewal_never_revives(bed: &TestStore) {
     assert_eq!(renew("taken", old.token).await, RenewOutcome::Lost);
 
     let swept = take(&turno, "swept", "a").await.detach();
-    bed.expire("swept").await;
+    test_store.expire("swept").await;
     turno.sweep(&Default::default()).await.unwrap();
     assert_eq!(renew("swept", swept.token).await, RenewOutcome::Lost);
 
@@ -142,9 +142,9 @@ async fn a_renewal_never_revives(bed: &TestStore) {
         .unwrap();
     assert_eq!(renew("released", released.token).await, RenewOutcome::Lost);
 
-    let rows = bed.rows().await;
+    let rows = test_store.rows().await;
     assert_eq!(renew("never", Token(1)).await, RenewOutcome::Lost);
-    assert_eq!(bed.rows().await, rows, "a renewal inserts nothing");
+    assert_eq!(test_store.rows().await, rows, "a renewal inserts nothing");
     for resource in ["taken", "swept", "released", "never"] {
         assert_eq!(owners(&turno, resource).await, [""; 0], "{resource}");
     }
@@ -152,8 +152,8 @@ async fn a_renewal_never_revives(bed: &TestStore) {
 
 /// A renewal for less than the remaining time changes nothing.
 #[rule]
-async fn a_renewal_never_shortens(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_renewal_never_shortens(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for shared in [false, true] {
         let lock = turno.lock(format!("r/{shared}")).ttl(secs(600));
         let lease = mine(

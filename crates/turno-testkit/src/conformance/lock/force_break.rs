@@ -8,8 +8,8 @@ use crate::conformance::{TestStore, rule};
 
 /// With the right token the lock is free at once, and the history has the user and the reason.
 #[rule]
-async fn a_broken_lock_is_free(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_broken_lock_is_free(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let lock = turno.lock("r").owner("a").user("1").description("d");
     let old = mine(lock.acquire().await.unwrap());
     let reason = "it's stuck; see ticket \"7\"";
@@ -49,8 +49,8 @@ async fn a_broken_lock_is_free(bed: &TestStore) {
 
 /// A break ends all holds of a reentrant lease.
 #[rule]
-async fn a_break_ends_all_holds(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_break_ends_all_holds(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (first, _second) = (take(&turno, "r", "a").await, take(&turno, "r", "a").await);
     assert_eq!(
         turno
@@ -65,8 +65,8 @@ async fn a_break_ends_all_holds(bed: &TestStore) {
 
 /// With any other token nothing happens.
 #[rule]
-async fn a_break_names_the_holders_token(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_break_names_the_holders_token(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let old = take(&turno, "r", "a").await;
     let stale = old.token();
     old.release().await.unwrap();
@@ -106,8 +106,8 @@ async fn a_break_names_the_holders_token(bed: &TestStore) {
 
 /// A break of one shared holder does not affect the others.
 #[rule]
-async fn one_sharer_is_broken(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn one_sharer_is_broken(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let lock = |owner: &str| turno.lock("r").owner(owner).permits(2);
     let (a, b) = (
         mine(lock("a").user("1").acquire().await.unwrap()),
@@ -142,8 +142,8 @@ async fn one_sharer_is_broken(bed: &TestStore) {
 
 /// A broken lock is free at once, also before the end of its `min_hold`.
 #[rule]
-async fn a_break_ends_the_min_hold(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_break_ends_the_min_hold(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for shared in [false, true] {
         let resource = format!("r/{shared}");
         let lock = turno.lock(&resource).ttl(secs(600)).min_hold(secs(600));
@@ -168,8 +168,8 @@ async fn a_break_ends_the_min_hold(bed: &TestStore) {
 
 /// A break of one shared holder does not end the `min_hold` of another.
 #[rule]
-async fn a_break_keeps_the_others_min_hold(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_break_keeps_the_others_min_hold(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let lock = |owner: &str| turno.lock("r").owner(owner).shared().ttl(secs(600));
     let resting = mine(lock("a").min_hold(secs(600)).acquire().await.unwrap());
     let broken = mine(lock("b").acquire().await.unwrap()).detach();

@@ -15,16 +15,17 @@ const A_WHILE: Duration = Duration::from_secs(1);
 
 /// The guard passes for a live lease, exclusive or shared, in each kind of transaction, any number of times.
 #[rule]
-async fn a_guard_passes_for_a_live_lease(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_guard_passes_for_a_live_lease(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let exclusive = take(&turno, "e", "a").await;
     let shared = [0, 1].map(|n| turno.lock("s").owner(n.to_string()).shared());
     let [first, second] = shared.map(|lock| lock.acquire());
     let (first, second) = (mine(first.await.unwrap()), mine(second.await.unwrap()));
-    for caller in bed.callers() {
+    for caller in test_store.callers() {
         for lease in [&exclusive, &first, &second] {
             for _ in 0..2 {
-                bed.open(*caller, Ask::Guard, lease.resource(), lease.token())
+                test_store
+                    .open(*caller, Ask::Guard, lease.resource(), lease.token())
                     .await
                     .unwrap()
                     .commit()
@@ -37,8 +38,8 @@ async fn a_guard_passes_for_a_live_lease(bed: &TestStore) {
 
 /// It fails with a lost lease for each token that does not hold the lock now.
 #[rule]
-async fn a_guard_fails_for_a_stale_lease(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_guard_fails_for_a_stale_lease(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let mut stale = Vec::new();
     for shared in [false, true] {
         let ask = |what: &str| {
@@ -50,10 +51,10 @@ async fn a_guard_fails_for_a_stale_lease(bed: &TestStore) {
         released.release().await.unwrap();
 
         stale.push(mine(ask("expired").acquire().await.unwrap()).detach());
-        bed.expire(&format!("expired/{shared}")).await;
+        test_store.expire(&format!("expired/{shared}")).await;
 
         stale.push(mine(ask("taken").acquire().await.unwrap()).detach());
-        bed.expire(&format!("taken/{shared}")).await;
+        test_store.expire(&format!("taken/{shared}")).await;
         take(&turno, &format!("taken/{shared}"), "b").await.detach();
 
         let broken = mine(ask("broken").acquire().await.unwrap()).detach();
@@ -93,17 +94,17 @@ async fn a_guard_fails_for_a_stale_lease(bed: &TestStore) {
             .await
             .unwrap(),
     );
-    bed.expire_hold("mixed", dead.token).await;
+    test_store.expire_hold("mixed", dead.token).await;
     stale.push(dead);
-    for caller in bed.callers() {
+    for caller in test_store.callers() {
         for id in &stale {
-            let error = bed
+            let error = test_store
                 .open(*caller, Ask::Guard, &id.resource, id.token)
                 .await
                 .expect_err(&format!("{id} in {caller:?}"));
             assert!(error.is_lost(), "{id} in {caller:?}: {error:?}");
         }
-        let error = bed
+        let error = test_store
             .open(*caller, Ask::Guard, "unknown", Token(1))
             .await
             .unwrap_err();
@@ -113,9 +114,9 @@ async fn a_guard_fails_for_a_stale_lease(bed: &TestStore) {
 
 /// While a guarded transaction is open, the lock cannot be taken over, even after its expiry; afterwards it can.
 #[rule]
-async fn a_guarded_lock_is_not_taken_over(bed: &TestStore) {
-    let (turno, rival) = (bed.turno().await, bed.turno().await);
-    for caller in bed.callers() {
+async fn a_guarded_lock_is_not_taken_over(test_store: &TestStore) {
+    let (turno, rival) = (test_store.turno().await, test_store.turno().await);
+    for caller in test_store.callers() {
         for (next, shared) in [("exclusive", false), ("shared", true)] {
             let resource = format!("{caller:?}/{next}");
             // A short TTL, because on some stores the times cannot be shifted while the transaction is open.
@@ -124,7 +125,7 @@ async fn a_guarded_lock_is_not_taken_over(bed: &TestStore) {
                 .owner("a")
                 .ttl(Duration::from_millis(1500));
             let lease = mine(short.acquire().await.unwrap());
-            let tx = bed
+            let tx = test_store
                 .open(*caller, Ask::Guard, &resource, lease.token())
                 .await
                 .unwrap();
@@ -151,16 +152,16 @@ async fn a_guarded_lock_is_not_taken_over(bed: &TestStore) {
 
 /// The control: without the guard, the same transaction does not prevent a takeover.
 #[rule]
-async fn an_unguarded_lock_is_taken_over(bed: &TestStore) {
-    let (turno, rival) = (bed.turno().await, bed.turno().await);
-    for caller in bed.callers() {
+async fn an_unguarded_lock_is_taken_over(test_store: &TestStore) {
+    let (turno, rival) = (test_store.turno().await, test_store.turno().await);
+    for caller in test_store.callers() {
         let resource = format!("{caller:?}");
         let old = take(&turno, &resource, "a").await.detach();
-        let tx = bed
+        let tx = test_store
             .open(*caller, Ask::Nothing, &resource, old.token)
             .await
             .unwrap();
-        bed.expire(&resource).await;
+        test_store.expire(&resource).await;
         assert!(take(&rival, &resource, "b").await.token() > old.token);
         tx.commit().await;
     }
@@ -168,8 +169,8 @@ async fn an_unguarded_lock_is_taken_over(bed: &TestStore) {
 
 /// A waiting acquire concurrent with an open guarded transaction returns an outcome, never an error.
 #[rule]
-async fn a_wait_beside_a_guard_ends_as_an_answer(bed: &TestStore) {
-    let (turno, rival) = (bed.turno().await, bed.turno().await);
+async fn a_wait_beside_a_guard_ends_as_an_answer(test_store: &TestStore) {
+    let (turno, rival) = (test_store.turno().await, test_store.turno().await);
     for (holds, held_shared) in [("exclusive", false), ("shared", true)] {
         for (asks, ask_shared) in [("exclusive", false), ("shared", true)] {
             let resource = format!("{holds}/{asks}");
@@ -180,8 +181,13 @@ async fn a_wait_beside_a_guard_ends_as_an_answer(bed: &TestStore) {
                     .await
                     .unwrap(),
             );
-            let tx = bed
-                .open(bed.callers()[0], Ask::Guard, &resource, lease.token())
+            let tx = test_store
+                .open(
+                    test_store.callers()[0],
+                    Ask::Guard,
+                    &resource,
+                    lease.token(),
+                )
                 .await
                 .unwrap();
             let lock = rival
@@ -209,11 +215,11 @@ async fn a_wait_beside_a_guard_ends_as_an_answer(bed: &TestStore) {
 
 /// A waiter registration concurrent with an open guarded transaction is valid.
 #[rule]
-async fn a_line_beside_a_guard_counts(bed: &TestStore) {
-    let (turno, rival) = (bed.turno().await, bed.turno().await);
+async fn a_line_beside_a_guard_counts(test_store: &TestStore) {
+    let (turno, rival) = (test_store.turno().await, test_store.turno().await);
     let lease = take(&turno, "r", "a").await;
-    let tx = bed
-        .open(bed.callers()[0], Ask::Guard, "r", lease.token())
+    let tx = test_store
+        .open(test_store.callers()[0], Ask::Guard, "r", lease.token())
         .await
         .unwrap();
     let line = tokio::spawn({
@@ -231,18 +237,20 @@ async fn a_line_beside_a_guard_counts(bed: &TestStore) {
 
 /// The holder's own renewals and releases work again once its guarded transaction has ended.
 #[rule]
-async fn a_guard_ends_with_its_transaction(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn a_guard_ends_with_its_transaction(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let lease = take(&turno, "r", "a").await;
-        bed.open(*caller, Ask::Guard, "r", lease.token())
+        test_store
+            .open(*caller, Ask::Guard, "r", lease.token())
             .await
             .unwrap()
             .commit()
             .await;
         // A rollback leaves nothing behind, either.
         drop(
-            bed.open(*caller, Ask::Guard, "r", lease.token())
+            test_store
+                .open(*caller, Ask::Guard, "r", lease.token())
                 .await
                 .unwrap(),
         );

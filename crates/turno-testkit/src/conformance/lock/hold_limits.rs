@@ -7,8 +7,8 @@ use crate::conformance::{TestStore, rule};
 
 /// A released lock stays unavailable until its `min_hold` has passed, for all callers and in all modes.
 #[rule]
-async fn a_min_hold_outlasts_the_release(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_min_hold_outlasts_the_release(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for shared in [false, true] {
         let resource = &format!("r/{shared}");
         let lock = turno
@@ -48,15 +48,15 @@ async fn a_min_hold_outlasts_the_release(bed: &TestStore) {
                 .is_busy()
         );
         assert_eq!(owners(&turno, resource).await, [""; 0]);
-        bed.age(resource, secs(301)).await;
+        test_store.age(resource, secs(301)).await;
         take(&other, resource, "b").await.release().await.unwrap();
     }
 }
 
 /// A later hold without `min_hold` is not affected by an earlier one's.
 #[rule]
-async fn a_min_hold_ends_with_its_time(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_min_hold_ends_with_its_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for shared in [false, true] {
         let resource = &format!("r/{shared}");
         let lock = turno.lock(resource).ttl(secs(600)).min_hold(secs(300));
@@ -69,7 +69,7 @@ async fn a_min_hold_ends_with_its_time(bed: &TestStore) {
         .release()
         .await
         .unwrap();
-        bed.age(resource, secs(301)).await;
+        test_store.age(resource, secs(301)).await;
         let lock = turno.lock(resource);
         mine(
             if shared { lock.shared() } else { lock }
@@ -86,8 +86,8 @@ async fn a_min_hold_ends_with_its_time(bed: &TestStore) {
 
 /// A lease ends at its `max_hold`, however often it is renewed or re-entered.
 #[rule]
-async fn a_max_hold_caps_every_renewal(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_max_hold_caps_every_renewal(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for shared in [false, true] {
         let resource = &format!("r/{shared}");
         let ask = || {
@@ -112,7 +112,7 @@ async fn a_max_hold_caps_every_renewal(bed: &TestStore) {
             again.expires_at()
         );
         // After its `max_hold`, the lease is lost.
-        bed.expire(resource).await;
+        test_store.expire(resource).await;
         assert_eq!(lease.renew().await.unwrap(), RenewOutcome::Lost);
         take(&turno, resource, "b").await.release().await.unwrap();
         lease.detach();
@@ -122,8 +122,8 @@ async fn a_max_hold_caps_every_renewal(bed: &TestStore) {
 
 /// A `max_hold` below the TTL is the length of the lease.
 #[rule]
-async fn a_max_hold_may_be_below_the_ttl(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_max_hold_may_be_below_the_ttl(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for shared in [false, true] {
         let lock = turno
             .lock(format!("r/{shared}"))

@@ -34,8 +34,8 @@ async fn twice(
 
 /// The same acquire twice is one lease with one hold. With another request id, it is a reentrant acquire.
 #[rule]
-async fn an_acquire_sent_twice_is_one(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn an_acquire_sent_twice_is_one(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for (resource, mode) in MODES {
         let mut ask = ask(resource, "a");
         ask.mode = mode;
@@ -71,8 +71,8 @@ async fn an_acquire_sent_twice_is_one(bed: &TestStore) {
 
 /// The same acquire of several resources twice is one set of leases.
 #[rule]
-async fn an_acquire_of_several_sent_twice_is_one(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_acquire_of_several_sent_twice_is_one(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ask = LockAcquireAll {
         resources: vec!["a".into(), "b".into()],
         each: ask("", "x"),
@@ -96,8 +96,8 @@ async fn an_acquire_of_several_sent_twice_is_one(bed: &TestStore) {
 
 /// The same release twice ends one hold. A second release with another request id returns that the lease is lost.
 #[rule]
-async fn a_release_sent_twice_is_one(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_release_sent_twice_is_one(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for (resource, mode) in MODES {
         let mut ask = ask(resource, "a");
         ask.mode = mode;
@@ -123,8 +123,8 @@ async fn a_release_sent_twice_is_one(bed: &TestStore) {
 
 /// The same holds if another owner has acquired the lock in between: that lease is not affected, and no late call is recorded.
 #[rule]
-async fn a_release_sent_twice_meets_the_next_holder(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_release_sent_twice_meets_the_next_holder(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for (resource, mode) in MODES {
         for (next, after) in MODES {
             let resource = &format!("{resource}/{next}");
@@ -160,8 +160,8 @@ async fn a_release_sent_twice_meets_the_next_holder(bed: &TestStore) {
 
 /// The same release twice ends one of several holds.
 #[rule]
-async fn a_release_sent_twice_takes_one_of_several(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_release_sent_twice_takes_one_of_several(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for (resource, mode) in MODES {
         let mut token = Token(0);
         for _ in 0..3 {
@@ -189,8 +189,8 @@ async fn a_release_sent_twice_takes_one_of_several(bed: &TestStore) {
 
 /// The same break twice is one break. A second break with another request id returns that the lock is not held.
 #[rule]
-async fn a_break_sent_twice_is_one(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_break_sent_twice_is_one(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for (resource, mode) in MODES {
         let mut ask = ask(resource, "a");
         ask.mode = mode;

@@ -11,8 +11,8 @@ use crate::conformance::{TestStore, rule};
 
 /// All are granted, ordered by name, each with its own lease.
 #[rule]
-async fn all_are_taken_in_order(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn all_are_taken_in_order(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let all = turno
         .locks(["b", "a", "ñ", "B"])
         .each(|lock| lock.owner("x"))
@@ -43,8 +43,8 @@ async fn all_are_taken_in_order(bed: &TestStore) {
 
 /// If one is busy, none is acquired, and the outcome names the busy one.
 #[rule]
-async fn one_busy_means_none(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn one_busy_means_none(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let _held = mine(turno.lock("b").user("1").acquire().await.unwrap());
     let answer = other.locks(["a", "b", "c"]).acquire().await.unwrap();
     let turno::lock::AcquireAll::Busy(busy) = answer else {
@@ -62,8 +62,8 @@ async fn one_busy_means_none(bed: &TestStore) {
 
 /// A shared holder makes it busy, too.
 #[rule]
-async fn one_shared_means_none(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn one_shared_means_none(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let _held = mine(turno.lock("b").shared().acquire().await.unwrap());
     assert!(turno.locks(["a", "b"]).acquire().await.unwrap().is_busy());
     assert_eq!(owners(&turno, "a").await, [""; 0]);
@@ -71,10 +71,10 @@ async fn one_shared_means_none(bed: &TestStore) {
 
 /// Expired ones are taken over, and recorded.
 #[rule]
-async fn expired_ones_are_taken_over_together(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn expired_ones_are_taken_over_together(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let old = take(&turno, "a", "dead").await.detach();
-    bed.expire("a").await;
+    test_store.expire("a").await;
     let all = turno
         .locks(["a", "b"])
         .acquire()
@@ -91,8 +91,8 @@ async fn expired_ones_are_taken_over_together(bed: &TestStore) {
 
 /// A name that occurs twice is one resource, also at the store interface.
 #[rule]
-async fn a_name_given_twice_is_one(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_name_given_twice_is_one(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let all = turno
         .locks(["a", "b", "a"])
         .acquire()
@@ -122,8 +122,8 @@ async fn a_name_given_twice_is_one(bed: &TestStore) {
 
 /// If the owner already holds one of them, that acquire is reentrant.
 #[rule]
-async fn an_owner_of_one_enters_it_again(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_owner_of_one_enters_it_again(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let one = take(&turno, "b", "x").await;
     let all = turno
         .locks(["a", "b"])
@@ -148,8 +148,8 @@ async fn an_owner_of_one_enters_it_again(bed: &TestStore) {
 
 /// Two sets in opposite order, many times, cause no deadlock and are never held at the same time.
 #[rule]
-async fn opposite_orders_never_deadlock(bed: &TestStore) {
-    let machines = [bed.turno().await, bed.turno().await];
+async fn opposite_orders_never_deadlock(test_store: &TestStore) {
+    let machines = [test_store.turno().await, test_store.turno().await];
     let inside = Arc::new(AtomicI64::new(0));
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..8 {

@@ -7,12 +7,12 @@ use crate::conformance::{TestStore, rule};
 
 /// Tries all kinds of acquire, which must be busy, and checks that nothing was written.
 async fn leaves_no_trace(
-    bed: &TestStore,
+    test_store: &TestStore,
     turno: &Turno,
     resource: &str,
     asks: impl IntoIterator<Item = Ask>,
 ) {
-    let watch = bed.watch().await;
+    let watch = test_store.watch().await;
     let before = watch.look().await;
     for ask in asks {
         match ask {
@@ -70,37 +70,37 @@ enum Ask {
 
 const ALL: [Ask; 4] = [Ask::Exclusive, Ask::Shared, Ask::Permits(3), Ask::Several];
 
-async fn two(bed: &TestStore) -> (Turno, Turno) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn two(test_store: &TestStore) -> (Turno, Turno) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     take(&turno, "0-free", "x").await.release().await.unwrap();
     (turno, other)
 }
 
 /// Busy because of a live holder.
 #[rule]
-async fn losing_to_a_holder_writes_nothing(bed: &TestStore) {
-    let (turno, other) = two(bed).await;
+async fn losing_to_a_holder_writes_nothing(test_store: &TestStore) {
+    let (turno, other) = two(test_store).await;
     let _lease = take(&turno, "r", "a").await;
-    leaves_no_trace(bed, &other, "r", ALL).await;
+    leaves_no_trace(test_store, &other, "r", ALL).await;
 }
 
 /// Busy because of a `min_hold` that outlasts the release.
 #[rule]
-async fn losing_to_a_rest_writes_nothing(bed: &TestStore) {
-    let (turno, other) = two(bed).await;
+async fn losing_to_a_rest_writes_nothing(test_store: &TestStore) {
+    let (turno, other) = two(test_store).await;
     let lock = turno
         .lock("r")
         .owner("a")
         .ttl(secs(600))
         .min_hold(secs(600));
     mine(lock.acquire().await.unwrap()).release().await.unwrap();
-    leaves_no_trace(bed, &other, "r", ALL).await;
+    leaves_no_trace(test_store, &other, "r", ALL).await;
 }
 
 /// Busy because of a shared holder's `min_hold` that outlasts the release.
 #[rule]
-async fn losing_to_a_shared_rest_writes_nothing(bed: &TestStore) {
-    let (turno, other) = two(bed).await;
+async fn losing_to_a_shared_rest_writes_nothing(test_store: &TestStore) {
+    let (turno, other) = two(test_store).await;
     let lock = turno
         .lock("r")
         .owner("a")
@@ -108,33 +108,33 @@ async fn losing_to_a_shared_rest_writes_nothing(bed: &TestStore) {
         .ttl(secs(600))
         .min_hold(secs(600));
     mine(lock.acquire().await.unwrap()).release().await.unwrap();
-    leaves_no_trace(bed, &other, "r", ALL).await;
+    leaves_no_trace(test_store, &other, "r", ALL).await;
 }
 
 /// Busy because of waiters in order, with the lock free.
 #[rule]
-async fn losing_to_a_line_writes_nothing(bed: &TestStore) {
-    let (turno, other) = two(bed).await;
+async fn losing_to_a_line_writes_nothing(test_store: &TestStore) {
+    let (turno, other) = two(test_store).await;
     let lease = take(&turno, "r", "a").await;
     stand_in_line(&turno, "r", "first").await;
     lease.release().await.unwrap();
-    leaves_no_trace(bed, &other, "r", ALL).await;
+    leaves_no_trace(test_store, &other, "r", ALL).await;
 }
 
 /// Busy because of waiters in order, with the holder expired.
 #[rule]
-async fn losing_to_a_line_after_an_expiry_writes_nothing(bed: &TestStore) {
-    let (turno, other) = two(bed).await;
+async fn losing_to_a_line_after_an_expiry_writes_nothing(test_store: &TestStore) {
+    let (turno, other) = two(test_store).await;
     take(&turno, "r", "a").await.detach();
     stand_in_line(&turno, "r", "first").await;
-    bed.expire("r").await;
-    leaves_no_trace(bed, &other, "r", ALL).await;
+    test_store.expire("r").await;
+    leaves_no_trace(test_store, &other, "r", ALL).await;
 }
 
 /// Busy because all permits are held.
 #[rule]
-async fn losing_to_full_permits_writes_nothing(bed: &TestStore) {
-    let (turno, other) = two(bed).await;
+async fn losing_to_full_permits_writes_nothing(test_store: &TestStore) {
+    let (turno, other) = two(test_store).await;
     for owner in ["a", "b"] {
         mine(
             turno
@@ -148,7 +148,7 @@ async fn losing_to_full_permits_writes_nothing(bed: &TestStore) {
         .detach();
     }
     leaves_no_trace(
-        bed,
+        test_store,
         &other,
         "r",
         [Ask::Exclusive, Ask::Permits(2), Ask::Several],
@@ -158,10 +158,10 @@ async fn losing_to_full_permits_writes_nothing(bed: &TestStore) {
 
 /// A repeated stale renewal or release does not change the holder's row.
 #[rule]
-async fn a_stale_renew_does_not_touch_the_row(bed: &TestStore) {
-    let (turno, other) = two(bed).await;
+async fn a_stale_renew_does_not_touch_the_row(test_store: &TestStore) {
+    let (turno, other) = two(test_store).await;
     let stale = take(&turno, "r", "a").await.detach();
-    bed.expire("r").await;
+    test_store.expire("r").await;
     let _lease = take(&other, "r", "b").await;
     let renew = async || {
         turno
@@ -174,10 +174,10 @@ async fn a_stale_renew_does_not_touch_the_row(bed: &TestStore) {
     // The first is recorded as late.
     assert_eq!(renew().await, turno::lock::RenewOutcome::Lost);
     let holder = other.lock("r").status().await.unwrap().holders.remove(0);
-    let watch = bed.watch().await;
+    let watch = test_store.watch().await;
     let before = watch.look().await;
     assert_eq!(renew().await, turno::lock::RenewOutcome::Lost);
-    if !bed.is_sqlite() {
+    if !test_store.is_sqlite() {
         // A single writer commits even if nothing changed; there only the holder's row is compared.
         assert_eq!(watch.look().await, before);
     }

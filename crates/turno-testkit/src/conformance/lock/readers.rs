@@ -40,8 +40,12 @@ fn readers_of(round: usize) -> usize {
     FEWEST_READERS + round % (MOST_READERS - FEWEST_READERS + 1)
 }
 
-async fn machines(bed: &TestStore) -> [Turno; 3] {
-    [bed.turno().await, bed.turno().await, bed.turno().await]
+async fn machines(test_store: &TestStore) -> [Turno; 3] {
+    [
+        test_store.turno().await,
+        test_store.turno().await,
+        test_store.turno().await,
+    ]
 }
 
 /// Acquires `many` shared holds, from all machines.
@@ -194,8 +198,9 @@ impl Granted {
 }
 
 /// Returns how the waiters of this test store can wait.
-async fn waiting(bed: &TestStore, turno: &Turno) -> Waiting {
-    let is_direct = bed.is_direct() && ["sqlite", "postgres"].contains(&turno.store().name());
+async fn waiting(test_store: &TestStore, turno: &Turno) -> Waiting {
+    let is_direct =
+        test_store.is_direct() && ["sqlite", "postgres"].contains(&turno.store().name());
     if !is_direct {
         return Waiting::AsTheLibrary;
     }
@@ -211,11 +216,11 @@ async fn waiting(bed: &TestStore, turno: &Turno) -> Waiting {
 /// Runs rounds with waiters, which all get the lock in the end. Prints the longest time between the last release and the last
 /// grant.
 async fn play(
-    bed: &TestStore,
+    test_store: &TestStore,
     waiters: impl Fn(usize, &[Turno; 3]) -> (LockMode, usize, Vec<Waiter>),
 ) {
-    let machines = machines(bed).await;
-    let how = waiting(bed, &machines[2]).await;
+    let machines = machines(test_store).await;
+    let how = waiting(test_store, &machines[2]).await;
     let mut longest = Duration::ZERO;
     for round in 0..rounds() {
         let (mode, many, waiters) = waiters(round, &machines);
@@ -244,8 +249,8 @@ async fn play(
 
 /// A waiting exclusive owner gets the lock when the last of several shared holders has released it.
 #[rule]
-async fn the_last_of_several_readers_lets_a_writer_in(bed: &TestStore) {
-    play(bed, |round, machines| {
+async fn the_last_of_several_readers_lets_a_writer_in(test_store: &TestStore) {
+    play(test_store, |round, machines| {
         let writer = Waiter {
             turno: machines[2].clone(),
             owner: "writer".into(),
@@ -262,8 +267,8 @@ async fn the_last_of_several_readers_lets_a_writer_in(bed: &TestStore) {
 
 /// An exclusive acquire after the last of several releases succeeds at the first attempt.
 #[rule]
-async fn readers_that_release_together_leave_the_lock_free(bed: &TestStore) {
-    let machines = machines(bed).await;
+async fn readers_that_release_together_leave_the_lock_free(test_store: &TestStore) {
+    let machines = machines(test_store).await;
     let mut longest = Duration::ZERO;
     for round in 0..rounds() {
         let leases = hold(&machines[..2], LockMode::Shared, readers_of(round)).await;
@@ -291,8 +296,8 @@ async fn readers_that_release_together_leave_the_lock_free(bed: &TestStore) {
 
 /// Permits that are released together are granted to as many waiters, in order or not.
 #[rule]
-async fn permits_given_back_together_let_as_many_in(bed: &TestStore) {
-    play(bed, |round, machines| {
+async fn permits_given_back_together_let_as_many_in(test_store: &TestStore) {
+    play(test_store, |round, machines| {
         let permits = 2 + round % 3;
         let mode = LockMode::Permits(u32::try_from(permits).unwrap());
         let order = match round % 2 {

@@ -13,8 +13,8 @@ use crate::conformance::{TestStore, rule};
 
 /// An acquire that is sent again returns the same hold, also through another instance.
 #[rule]
-async fn a_lock_asked_for_again_is_the_same_lease(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_lock_asked_for_again_is_the_same_lease(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let request = Uuid::now_v7();
     let mut tokens = Vec::new();
     for turno in [&turno, &other] {
@@ -42,8 +42,8 @@ async fn a_lock_asked_for_again_is_the_same_lease(bed: &TestStore) {
 
 /// A release and a break by id are applied once, however often they are sent.
 #[rule]
-async fn a_release_or_break_by_name_is_sent_again(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_release_or_break_by_name_is_sent_again(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let token = take(&turno, "r", "a").await.detach().token;
     take(&turno, "r", "a").await.detach();
     let lock = turno.lock("r").request(Uuid::now_v7());
@@ -61,8 +61,8 @@ async fn a_release_or_break_by_name_is_sent_again(bed: &TestStore) {
 
 /// Pushes, claims and settlements that are sent again return the first result.
 #[rule]
-async fn an_inbox_is_asked_again(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn an_inbox_is_asked_again(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let queue = |which: usize| [&turno, &other][which].inbox("q");
     let options = || CallOptions::default().request(Uuid::now_v7());
     let again = options();
@@ -120,8 +120,8 @@ async fn an_inbox_is_asked_again(bed: &TestStore) {
 
 /// A request id belongs to one call: the same handle stores each of its pushes and events.
 #[rule]
-async fn a_handle_stores_each_of_its_calls(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_handle_stores_each_of_its_calls(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (inbox, outbox) = (turno.inbox("q"), turno.outbox());
     let again = CallOptions::default().request(Uuid::now_v7());
     inbox.push_with([item("a")], again).await.unwrap();
@@ -137,8 +137,8 @@ async fn a_handle_stores_each_of_its_calls(bed: &TestStore) {
 
 /// Concurrent claims with request ids can each be sent again: they are not batched.
 #[rule]
-async fn claims_of_a_crowd_are_asked_for_again(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn claims_of_a_crowd_are_asked_for_again(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     push_all(&turno.inbox("q"), (0..40).map(|_| item("x"))).await;
     let requests: Vec<Uuid> = (0..20).map(|_| Uuid::now_v7()).collect();
     let mut rounds = Vec::new();
@@ -158,8 +158,8 @@ async fn claims_of_a_crowd_are_asked_for_again(bed: &TestStore) {
 
 /// Events that are emitted again outside a transaction are the same events.
 #[rule]
-async fn an_emission_by_itself_is_sent_again(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_emission_by_itself_is_sent_again(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (outbox, again) = (
         turno.outbox(),
         CallOptions::default().request(Uuid::now_v7()),
@@ -172,8 +172,8 @@ async fn an_emission_by_itself_is_sent_again(bed: &TestStore) {
 
 /// A begin with the same request id returns the same claim; with another, it is in flight.
 #[rule]
-async fn a_begin_asked_for_again_is_the_same_claim(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_begin_asked_for_again_is_the_same_claim(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let request = Uuid::now_v7();
     let mut claims = Vec::new();
     for turno in [&turno, &other] {
@@ -188,8 +188,8 @@ async fn a_begin_asked_for_again_is_the_same_claim(bed: &TestStore) {
 /// A request id that is used for two different calls is rejected or both are applied; no call is reported as done that was
 /// not.
 #[rule]
-async fn a_request_is_not_taken_for_one_of_another_kind(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_request_is_not_taken_for_one_of_another_kind(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let again = CallOptions::default().request(Uuid::now_v7());
     let (inbox, outbox) = (turno.inbox("q"), turno.outbox());
     inbox.push_with([item("a")], again).await.unwrap();

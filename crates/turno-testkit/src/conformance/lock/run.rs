@@ -26,8 +26,8 @@ impl Drop for Dropped {
 
 /// The work runs under the lock, its result is returned, and the lock is free at once.
 #[rule]
-async fn a_run_releases_on_success(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_run_releases_on_success(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let answer = turno
         .lock("r")
         .run(async |lease| {
@@ -49,8 +49,8 @@ async fn a_run_releases_on_success(bed: &TestStore) {
 
 /// The work's own error is returned, and the lock is free.
 #[rule]
-async fn a_run_releases_on_error(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_run_releases_on_error(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let error = turno
         .lock("r")
         .run(async |_| Err::<(), _>("no money"))
@@ -62,8 +62,8 @@ async fn a_run_releases_on_error(bed: &TestStore) {
 
 /// A panic is propagated, and the lock is released.
 #[rule]
-async fn a_run_releases_on_panic(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_run_releases_on_panic(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let lock = turno.lock("r").ttl(secs(600));
     let task = tokio::spawn(
         lock.run(async |_| -> Result<(), Infallible> { panic!("as the rule wants it") }),
@@ -74,8 +74,8 @@ async fn a_run_releases_on_panic(bed: &TestStore) {
 
 /// A run that is cancelled releases the lock.
 #[rule]
-async fn a_run_releases_on_cancellation(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_run_releases_on_cancellation(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (begun, beginning) = oneshot::channel();
     let lock = turno.lock("r").ttl(secs(600));
     let task = tokio::spawn(lock.run(async |_| {
@@ -90,8 +90,8 @@ async fn a_run_releases_on_cancellation(bed: &TestStore) {
 
 /// Work under a busy lock is not started.
 #[rule]
-async fn a_run_tells_busy(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_run_tells_busy(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let _held = mine(turno.lock("r").user("1").acquire().await.unwrap());
     let error = turno
         .lock("r")
@@ -119,8 +119,8 @@ async fn a_run_tells_busy(bed: &TestStore) {
 
 /// Work whose lease is broken by an operator is notified, then stopped, and the result says so.
 #[rule]
-async fn a_run_stops_when_its_lease_is_lost(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_run_stops_when_its_lease_is_lost(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let dropped = Arc::new(AtomicBool::new(false));
     let (begun, beginning) = oneshot::channel();
     let lock = turno.lock("r").ttl(SHORT);
@@ -155,8 +155,8 @@ async fn a_run_stops_when_its_lease_is_lost(bed: &TestStore) {
 
 /// The lease of long work is renewed, and no other owner gets the lock.
 #[rule]
-async fn a_run_renews_long_work(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_run_renews_long_work(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let done = turno
         .lock("r")
         .ttl(SHORT)
@@ -176,8 +176,8 @@ async fn a_run_renews_long_work(bed: &TestStore) {
 
 /// Work under several locks: they are renewed together, the work is stopped when any is lost, and they are released together.
 #[rule]
-async fn a_run_under_several(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_run_under_several(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let all = || turno.locks(["a", "b"]).ttl(SHORT);
     let tokens = all()
         .run(async |leases| {
@@ -222,8 +222,8 @@ async fn a_run_under_several(bed: &TestStore) {
 
 /// A `max_hold` below the TTL leaves most of that time to the work.
 #[rule]
-async fn a_short_max_hold_leaves_its_work_time(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_short_max_hold_leaves_its_work_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     turno
         .lock("r")
         .ttl(Duration::from_secs(60))

@@ -16,8 +16,8 @@ fn share(turno: &Turno, owner: &str) -> Lock {
 
 /// There are as many holders as permits; after a release, another one gets a permit.
 #[rule]
-async fn permits_let_so_many_in(bed: &TestStore) {
-    let machines = [bed.turno().await, bed.turno().await];
+async fn permits_let_so_many_in(test_store: &TestStore) {
+    let machines = [test_store.turno().await, test_store.turno().await];
     let mut leases = Vec::new();
     for n in 0..3 {
         leases.push(mine(
@@ -52,8 +52,8 @@ async fn permits_let_so_many_in(bed: &TestStore) {
 
 /// Concurrent acquires never exceed the permits.
 #[rule]
-async fn of_many_at_once_so_many_get_permits(bed: &TestStore) {
-    let machines = [bed.turno().await, bed.turno().await];
+async fn of_many_at_once_so_many_get_permits(test_store: &TestStore) {
+    let machines = [test_store.turno().await, test_store.turno().await];
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..16 {
         let lock =
@@ -67,8 +67,8 @@ async fn of_many_at_once_so_many_get_permits(bed: &TestStore) {
 
 /// An expired permit can be acquired, and the expiry is recorded.
 #[rule]
-async fn an_expired_permit_makes_room(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_expired_permit_makes_room(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let dead = mine(permit(&turno, "dead", 2).user("1").acquire().await.unwrap()).detach();
     let _live = mine(
         permit(&turno, "live", 2)
@@ -78,7 +78,7 @@ async fn an_expired_permit_makes_room(bed: &TestStore) {
             .unwrap(),
     );
     busy(permit(&turno, "next", 2).acquire().await.unwrap());
-    bed.expire_hold("r", dead.token).await;
+    test_store.expire_hold("r", dead.token).await;
     assert_eq!(owners(&turno, "r").await, ["live"]);
     let next = mine(permit(&turno, "next", 2).acquire().await.unwrap());
     assert!(next.token() > dead.token);
@@ -103,8 +103,8 @@ async fn an_expired_permit_makes_room(bed: &TestStore) {
 
 /// A busy outcome among shared holders has the one that expires first.
 #[rule]
-async fn busy_sharers_tell_who_ends_first(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn busy_sharers_tell_who_ends_first(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let _long = mine(
         permit(&turno, "long", 2)
             .user("long")
@@ -128,8 +128,8 @@ async fn busy_sharers_tell_who_ends_first(bed: &TestStore) {
 
 /// Shared holders block an exclusive acquire until the last of them has ended, in any way.
 #[rule]
-async fn an_exclusive_one_waits_for_the_last_sharer(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_exclusive_one_waits_for_the_last_sharer(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (a, b) = (
         mine(share(&turno, "a").acquire().await.unwrap()),
         mine(share(&turno, "b").ttl(secs(600)).acquire().await.unwrap()),
@@ -149,20 +149,20 @@ async fn an_exclusive_one_waits_for_the_last_sharer(bed: &TestStore) {
     busy(permit(&turno, "a", 5).acquire().await.unwrap());
     exclusive.release().await.unwrap();
     mine(share(&turno, "a").acquire().await.unwrap()).detach();
-    bed.expire("r").await;
+    test_store.expire("r").await;
     take(&turno, "r", "x").await.detach();
 }
 
 /// Shared holders keep their own TTLs: the row ends with the last of them.
 #[rule]
-async fn a_renewed_sharer_keeps_the_exclusive_one_out(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_renewed_sharer_keeps_the_exclusive_one_out(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (a, b) = (
         mine(share(&turno, "a").acquire().await.unwrap()),
         mine(share(&turno, "b").acquire().await.unwrap()),
     );
     a.renew_for(secs(600)).await.unwrap();
-    bed.expire_hold("r", b.token()).await;
+    test_store.expire_hold("r", b.token()).await;
     let x = busy(turno.lock("r").owner("x").acquire().await.unwrap());
     assert!(x.remaining > secs(500), "{x:?}");
     assert_eq!(owners(&turno, "r").await, ["a"]);
@@ -171,8 +171,8 @@ async fn a_renewed_sharer_keeps_the_exclusive_one_out(bed: &TestStore) {
 
 /// A reentrant shared acquire: same token, one more hold. Each release ends one hold.
 #[rule]
-async fn a_sharer_enters_again(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sharer_enters_again(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let first = mine(
         permit(&turno, "a", 1)
             .ttl(secs(60))
@@ -210,8 +210,8 @@ async fn a_sharer_enters_again(bed: &TestStore) {
 
 /// A shared acquire by the exclusive owner is a reentrant acquire.
 #[rule]
-async fn an_exclusive_owner_enters_again_as_a_sharer(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_exclusive_owner_enters_again_as_a_sharer(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let exclusive = take(&turno, "r", "a").await;
     let shared = mine(share(&turno, "a").acquire().await.unwrap());
     assert_eq!(
@@ -236,8 +236,8 @@ async fn an_exclusive_owner_enters_again_as_a_sharer(bed: &TestStore) {
 
 /// A shared holder that wants exclusive access has to release first, even if it is the only one.
 #[rule]
-async fn a_sharer_does_not_become_exclusive(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sharer_does_not_become_exclusive(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let shared = mine(share(&turno, "a").acquire().await.unwrap());
     busy(turno.lock("r").owner("a").acquire().await.unwrap());
     shared.release().await.unwrap();
@@ -246,8 +246,8 @@ async fn a_sharer_does_not_become_exclusive(bed: &TestStore) {
 
 /// The end of each shared hold is in the history.
 #[rule]
-async fn each_sharer_has_its_history(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn each_sharer_has_its_history(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let mut tokens = Vec::new();
     for owner in ["a", "b"] {
         let lease = mine(share(&turno, owner).user(owner).acquire().await.unwrap());
@@ -275,11 +275,11 @@ async fn each_sharer_has_its_history(bed: &TestStore) {
 
 /// A reentrant shared acquire does not end the hold of another owner, not even an expired one.
 #[rule]
-async fn a_sharer_that_enters_again_ends_no_other(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sharer_that_enters_again_ends_no_other(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let slow = mine(share(&turno, "slow").acquire().await.unwrap());
     let _quick = mine(share(&turno, "quick").acquire().await.unwrap());
-    bed.expire_hold("r", slow.token()).await;
+    test_store.expire_hold("r", slow.token()).await;
     let _again = mine(share(&turno, "quick").acquire().await.unwrap());
     assert_eq!(events(&turno, "r").await, []);
     assert!(

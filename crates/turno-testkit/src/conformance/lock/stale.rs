@@ -8,8 +8,8 @@ use crate::conformance::{TestStore, rule};
 
 /// A wrong, an old and a future token are lost, on a held, a free and an unknown resource, and change nothing.
 #[rule]
-async fn a_wrong_token_is_lost(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_wrong_token_is_lost(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     take(&turno, "free", "a").await.release().await.unwrap();
     let held = take(&turno, "held", "a").await;
     let shared = mine(
@@ -61,13 +61,13 @@ async fn a_wrong_token_is_lost(bed: &TestStore) {
         (held.token(), held.expires_at(), 1)
     );
     assert_eq!(owners(&turno, "shared").await, ["a"]);
-    assert_eq!(bed.rows().await, 3);
+    assert_eq!(test_store.rows().await, 3);
 }
 
 /// A token of one resource is invalid for another.
 #[rule]
-async fn a_token_is_of_one_resource(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_token_is_of_one_resource(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (a, _b) = (take(&turno, "a", "x").await, take(&turno, "b", "x").await);
     assert_eq!(
         turno.lock("b").release(a.token()).await.unwrap(),
@@ -78,11 +78,11 @@ async fn a_token_is_of_one_resource(bed: &TestStore) {
 
 /// Renewals and releases of a stale holder are recorded as late: once per lease and kind.
 #[rule]
-async fn a_zombie_is_recorded_once(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_zombie_is_recorded_once(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let lock = turno.lock("r").owner("zombie").user("1");
     let old = mine(lock.acquire().await.unwrap()).detach();
-    bed.expire("r").await;
+    test_store.expire("r").await;
     let new = take(&other, "r", "b").await;
     for _ in 0..3 {
         assert_eq!(
@@ -127,11 +127,11 @@ async fn a_zombie_is_recorded_once(bed: &TestStore) {
 
 /// A stale holder of the next lease is recorded separately.
 #[rule]
-async fn each_lease_has_its_own_zombie(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn each_lease_has_its_own_zombie(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for n in 1..=3 {
         let old = take(&turno, "r", "z").await.detach();
-        bed.expire("r").await;
+        test_store.expire("r").await;
         take(&turno, "r", "b").await.release().await.unwrap();
         for _ in 0..2 {
             assert_eq!(
@@ -145,8 +145,8 @@ async fn each_lease_has_its_own_zombie(bed: &TestStore) {
 
 /// This also holds for a lease that was once renewed late.
 #[rule]
-async fn a_zombie_is_recorded_once_after_a_late_renewal(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_zombie_is_recorded_once_after_a_late_renewal(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for shared in [false, true] {
         let resource = format!("r/{shared}");
         let lock = turno.lock(&resource).owner("z");
@@ -156,13 +156,13 @@ async fn a_zombie_is_recorded_once_after_a_late_renewal(bed: &TestStore) {
                 .await
                 .unwrap(),
         );
-        bed.expire(&resource).await;
+        test_store.expire(&resource).await;
         assert!(matches!(
             old.renew().await.unwrap(),
             RenewOutcome::Renewed { .. }
         ));
         let old = old.detach();
-        bed.expire(&resource).await;
+        test_store.expire(&resource).await;
         let _new = take(&turno, &resource, "b").await;
         for _ in 0..3 {
             assert_eq!(
@@ -187,8 +187,8 @@ async fn a_zombie_is_recorded_once_after_a_late_renewal(bed: &TestStore) {
 
 /// A stale shared holder is recorded once, too.
 #[rule]
-async fn a_shared_zombie_is_recorded_once(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_shared_zombie_is_recorded_once(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let old = mine(turno.lock("r").owner("z").shared().acquire().await.unwrap()).detach();
     let _other = mine(
         turno
@@ -200,7 +200,7 @@ async fn a_shared_zombie_is_recorded_once(bed: &TestStore) {
             .await
             .unwrap(),
     );
-    bed.expire_hold("r", old.token).await;
+    test_store.expire_hold("r", old.token).await;
     let _third = mine(
         turno
             .lock("r")
@@ -222,10 +222,10 @@ async fn a_shared_zombie_is_recorded_once(bed: &TestStore) {
 
 /// A release after the expiry, before a takeover, is a release, and its result says so.
 #[rule]
-async fn a_release_after_the_expiry_says_so(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_release_after_the_expiry_says_so(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let old = take(&turno, "r", "a").await.detach();
-    bed.expire("r").await;
+    test_store.expire("r").await;
     assert_eq!(
         turno.lock("r").release(old.token).await.unwrap(),
         ReleaseOutcome::Released { holds: 0 }

@@ -7,8 +7,8 @@ use crate::conformance::{TestStore, rule};
 
 /// A sweep closes expired locks, and no others; shared holds are counted one by one.
 #[rule]
-async fn a_sweep_closes_what_has_expired(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_closes_what_has_expired(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let dead = take(&turno, "dead", "a").await.detach();
     take(&turno, "live", "a").await.detach();
     for owner in ["a", "b", "c"] {
@@ -23,8 +23,8 @@ async fn a_sweep_closes_what_has_expired(bed: &TestStore) {
         )
         .detach();
     }
-    bed.expire("dead").await;
-    bed.expire("shared").await;
+    test_store.expire("dead").await;
+    test_store.expire("shared").await;
     let swept = turno.sweep(&Default::default()).await.unwrap();
     assert_eq!((swept.expired, swept.purged), (4, 0), "{swept:?}");
     assert_eq!(
@@ -43,8 +43,8 @@ async fn a_sweep_closes_what_has_expired(bed: &TestStore) {
 
 /// A sweep runs in batches, and deletes resources long unused, dead waiters and old history.
 #[rule]
-async fn a_sweep_forgets_what_is_old(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_forgets_what_is_old(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for n in 0..5 {
         take(&turno, &format!("old/{n}"), "a")
             .await
@@ -54,9 +54,11 @@ async fn a_sweep_forgets_what_is_old(bed: &TestStore) {
     }
     take(&turno, "held", "a").await.detach();
     stand_in_line(&turno, "held", "w").await;
-    bed.kill_waiter("held", "w").await;
+    test_store.kill_waiter("held", "w").await;
     for n in 0..5 {
-        bed.age(&format!("old/{n}"), secs(2 * 24 * 60 * 60)).await;
+        test_store
+            .age(&format!("old/{n}"), secs(2 * 24 * 60 * 60))
+            .await;
     }
     let small = turno::lock::Sweep {
         batch: 2,
@@ -65,21 +67,21 @@ async fn a_sweep_forgets_what_is_old(bed: &TestStore) {
     let swept = turno.store().sweep(&small).await.unwrap();
     assert_eq!((swept.purged, swept.waiters), (2, 1), "{swept:?}");
     assert_eq!(turno.sweep(&small).await.unwrap().purged, 3);
-    assert_eq!(bed.rows().await, 1, "what is held stays");
+    assert_eq!(test_store.rows().await, 1, "what is held stays");
     assert_eq!(
         count(&turno, "old/0", HistoryEvent::Released).await,
         1,
         "history is kept for longer"
     );
-    bed.age_history(secs(91 * 24 * 60 * 60)).await;
+    test_store.age_history(secs(91 * 24 * 60 * 60)).await;
     assert_eq!(turno.sweep(&small).await.unwrap().history, 5);
     assert_eq!(history(&turno, "old/0").await, []);
 }
 
 /// Resources within a `min_hold`, with waiters or recently used are not deleted.
 #[rule]
-async fn a_sweep_keeps_what_is_wanted(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_keeps_what_is_wanted(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let now = turno::lock::Sweep {
         purge_after: secs(0),
         ..Default::default()

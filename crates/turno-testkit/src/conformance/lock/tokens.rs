@@ -8,10 +8,10 @@ use crate::conformance::{TestStore, rule};
 
 /// Tokens grow over a thousand leases, two machines and a reopening.
 #[rule]
-async fn tokens_only_grow(bed: &TestStore) {
+async fn tokens_only_grow(test_store: &TestStore) {
     let mut last = Token(0);
     for _ in 0..2 {
-        let machines = [bed.turno().await, bed.turno().await];
+        let machines = [test_store.turno().await, test_store.turno().await];
         for n in 0..500 {
             let lease = take(&machines[n % 2], "r", "a").await;
             assert!(lease.token() > last, "{} after {last}", lease.token());
@@ -28,18 +28,18 @@ async fn tokens_only_grow(bed: &TestStore) {
 
 /// A resource that was purged returns with a token above its old one, even if the clock is behind it.
 #[rule]
-async fn a_purged_resource_comes_back_higher(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_purged_resource_comes_back_higher(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ahead = Token(turno::clock::machine().as_microsecond() + 365 * 24 * 60 * 60 * 1_000_000);
     for shared in [false, true] {
         for name in ["a", "b"] {
             let resource = format!("{name}/{shared}");
             take(&turno, &resource, "x").await.release().await.unwrap();
-            bed.set_token(&resource, ahead).await;
-            bed.age(&resource, secs(2 * 24 * 60 * 60)).await;
+            test_store.set_token(&resource, ahead).await;
+            test_store.age(&resource, secs(2 * 24 * 60 * 60)).await;
         }
         assert_eq!(turno.sweep(&Default::default()).await.unwrap().purged, 2);
-        assert_eq!(bed.rows().await, 0);
+        assert_eq!(test_store.rows().await, 0);
         let lock = |resource: String| {
             if shared {
                 turno.lock(resource).shared()
@@ -62,7 +62,7 @@ async fn a_purged_resource_comes_back_higher(bed: &TestStore) {
         assert!(other.token() > ahead, "the floor is the same for all");
         other.release().await.unwrap();
         for resource in [format!("a/{shared}"), format!("never/{shared}")] {
-            bed.age(&resource, secs(2 * 24 * 60 * 60)).await;
+            test_store.age(&resource, secs(2 * 24 * 60 * 60)).await;
         }
         turno.sweep(&Default::default()).await.unwrap();
     }
@@ -70,11 +70,11 @@ async fn a_purged_resource_comes_back_higher(bed: &TestStore) {
 
 /// With a clock behind the last token, new tokens are still greater.
 #[rule]
-async fn a_clock_that_is_behind_still_counts_up(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_clock_that_is_behind_still_counts_up(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ahead = Token(turno::clock::machine().as_microsecond() + 365 * 24 * 60 * 60 * 1_000_000);
     take(&turno, "r", "a").await.release().await.unwrap();
-    bed.set_token("r", ahead).await;
+    test_store.set_token("r", ahead).await;
     let exclusive = take(&turno, "r", "a").await;
     assert_eq!(exclusive.token(), Token(ahead.0 + 1));
     exclusive.release().await.unwrap();
@@ -88,8 +88,8 @@ async fn a_clock_that_is_behind_still_counts_up(bed: &TestStore) {
 
 /// A store restored from a backup grants greater tokens than those granted after the backup.
 #[rule]
-async fn a_restored_store_goes_on_above(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_restored_store_goes_on_above(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let grant = async |turno: &Turno, resource: &str, shared: bool| {
         let lock = turno.lock(resource);
         let lease = mine(
@@ -104,7 +104,7 @@ async fn a_restored_store_goes_on_above(bed: &TestStore) {
     };
     grant(&turno, "old", false).await;
     grant(&turno, "shared", true).await;
-    let backup = bed.backup().await;
+    let backup = test_store.backup().await;
     let mut after = Vec::new();
     for _ in 0..20 {
         after.push(grant(&turno, "old", false).await);
@@ -113,8 +113,8 @@ async fn a_restored_store_goes_on_above(bed: &TestStore) {
     }
     let last = after.into_iter().max().unwrap();
     turno.close().await;
-    bed.restore(&backup).await;
-    let turno = bed.turno().await;
+    test_store.restore(&backup).await;
+    let turno = test_store.turno().await;
     for (resource, shared) in [("old", false), ("new", false), ("shared", true)] {
         assert!(
             grant(&turno, resource, shared).await > last,

@@ -8,8 +8,8 @@ use crate::conformance::{TestStore, rule};
 
 /// A name may be any printable text, and is never interpreted.
 #[rule]
-async fn names_may_be_anything_printable(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn names_may_be_anything_printable(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let long = "ñ".repeat(127) + "x";
     let names = [
         "préstamo/ñandú",
@@ -61,7 +61,7 @@ async fn names_may_be_anything_printable(bed: &TestStore) {
         assert_eq!(history(&turno, name).await[0].resource, name);
     }
     assert_eq!(
-        bed.rows().await,
+        test_store.rows().await,
         names.len() as i64,
         "every name is a resource of its own"
     );
@@ -69,8 +69,8 @@ async fn names_may_be_anything_printable(bed: &TestStore) {
 
 /// Invalid arguments are rejected with their field named, and nothing is stored.
 #[rule]
-async fn bad_input_names_its_field(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn bad_input_names_its_field(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (long, text) = ("x".repeat(256), "x".repeat(1001));
     let lock = || turno.lock("r");
     let attempts = [
@@ -164,7 +164,7 @@ async fn bad_input_names_its_field(bed: &TestStore) {
         ),
         "mode"
     );
-    assert_eq!(bed.rows().await, 0);
+    assert_eq!(test_store.rows().await, 0);
     let all = LockList {
         prefix: String::new(),
         after: String::new(),
@@ -175,11 +175,11 @@ async fn bad_input_names_its_field(bed: &TestStore) {
 
 /// The maximum TTL is a setting, for all ways of acquiring and renewing.
 #[rule]
-async fn a_longer_ttl_can_be_allowed(bed: &TestStore) {
+async fn a_longer_ttl_can_be_allowed(test_store: &TestStore) {
     let week = secs(7 * 24 * 60 * 60);
     let turno = Turno::builder()
         .max_ttl(week)
-        .connect(bed.url())
+        .connect(test_store.url())
         .await
         .unwrap();
     let lease = mine(turno.lock("a").ttl(week).acquire().await.unwrap());

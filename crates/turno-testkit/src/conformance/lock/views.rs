@@ -27,8 +27,8 @@ async fn names(turno: &Turno, prefix: &str) -> Vec<String> {
 
 /// The status of a resource has all data that an operator needs; an unknown resource is free.
 #[rule]
-async fn a_status_tells_everything(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_status_tells_everything(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let lock = turno
         .lock("r")
         .owner("a")
@@ -76,13 +76,13 @@ async fn a_status_tells_everything(bed: &TestStore) {
     );
     let unknown = turno.lock("unknown").status().await.unwrap();
     assert_eq!((unknown.holders.len(), unknown.waiters), (0, 0));
-    assert_eq!(bed.rows().await, 1, "a look stores nothing");
+    assert_eq!(test_store.rows().await, 1, "a look stores nothing");
 }
 
 /// A shared holder without a name does not get another's.
 #[rule]
-async fn sharers_do_not_borrow_names(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn sharers_do_not_borrow_names(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let _a = mine(
         turno
             .lock("r")
@@ -108,14 +108,14 @@ async fn sharers_do_not_borrow_names(bed: &TestStore) {
 
 /// A list has the held locks with a prefix, in byte order.
 #[rule]
-async fn a_list_has_what_is_held(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_list_has_what_is_held(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for name in ["p/2", "p/10", "p/1", "P/1", "p", "q", "p/ñ"] {
         take(&turno, name, "a").await.detach();
     }
     take(&turno, "p/free", "a").await.release().await.unwrap();
     take(&turno, "p/expired", "a").await.detach();
-    bed.expire("p/expired").await;
+    test_store.expire("p/expired").await;
     assert_eq!(names(&turno, "p/").await, ["p/1", "p/10", "p/2", "p/ñ"]);
     assert_eq!(names(&turno, "p").await, ["p", "p/1", "p/10", "p/2", "p/ñ"]);
     assert_eq!(
@@ -127,8 +127,8 @@ async fn a_list_has_what_is_held(bed: &TestStore) {
 
 /// A prefix is literal text, not a pattern.
 #[rule]
-async fn a_prefix_is_no_pattern(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_prefix_is_no_pattern(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for name in [
         "a%b",
         "axb",
@@ -182,8 +182,8 @@ async fn a_prefix_is_no_pattern(bed: &TestStore) {
 
 /// The pages together have each holder once, also if a resource has several.
 #[rule]
-async fn pages_of_locks_are_complete(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn pages_of_locks_are_complete(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let mut all = Vec::new();
     for n in 0..5 {
         for owner in 0..3 {
@@ -221,8 +221,8 @@ async fn pages_of_locks_are_complete(bed: &TestStore) {
 
 /// The history is newest first, in pages, and begins with current holds.
 #[rule]
-async fn a_history_is_newest_first(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_history_is_newest_first(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let mut tokens = Vec::new();
     for n in 0..7 {
         let lease = mine(turno.lock("r").user(n.to_string()).acquire().await.unwrap());
@@ -275,8 +275,8 @@ async fn a_history_is_newest_first(bed: &TestStore) {
 
 /// The history of a prefix has all of its resources, and no other.
 #[rule]
-async fn a_history_of_a_prefix(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_history_of_a_prefix(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for name in ["p/1", "p/2", "q/1", "p/1"] {
         take(&turno, name, "a").await.release().await.unwrap();
     }

@@ -13,8 +13,8 @@ use crate::conformance::{TestStore, rule};
 
 /// A waiter gets the lock when its holder, on another machine, releases it.
 #[rule]
-async fn a_release_grants_a_waiter(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_release_grants_a_waiter(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for shared in [false, true] {
         let resource = format!("r/{shared}");
         let held = take(&turno, &resource, "a").await;
@@ -31,8 +31,8 @@ async fn a_release_grants_a_waiter(bed: &TestStore) {
 
 /// A waiter gets the lock when the holder's lease expires, without a notification.
 #[rule]
-async fn an_expiry_grants_a_waiter(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn an_expiry_grants_a_waiter(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     mine(
         turno
             .lock("r")
@@ -49,8 +49,8 @@ async fn an_expiry_grants_a_waiter(bed: &TestStore) {
 
 /// After the timeout, the outcome is busy, with the holder, and no waiter registration is left.
 #[rule]
-async fn a_wait_ends_as_busy(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_wait_ends_as_busy(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let _held = mine(turno.lock("r").user("1").acquire().await.unwrap());
     let asked = Instant::now();
     let busy = busy(
@@ -68,8 +68,8 @@ async fn a_wait_ends_as_busy(bed: &TestStore) {
 
 /// A wait of zero is a single attempt.
 #[rule]
-async fn a_wait_of_zero_is_a_look(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_wait_of_zero_is_a_look(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let _held = take(&turno, "r", "a").await;
     let retry = Retry::new(1000, secs(1));
     let look = turno.lock("r").retry(retry).wait(Duration::ZERO).acquire();
@@ -78,8 +78,8 @@ async fn a_wait_of_zero_is_a_look(bed: &TestStore) {
 
 /// A cancelled waiter is unregistered.
 #[rule]
-async fn a_cancelled_waiter_leaves_the_line(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_cancelled_waiter_leaves_the_line(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let held = take(&turno, "r", "a").await;
     let waiter = tokio::spawn(turno.lock("r").owner("b").wait(TIMEOUT).fifo().acquire());
     until_waiting(&turno, "r", 1).await;
@@ -94,8 +94,8 @@ async fn a_cancelled_waiter_leaves_the_line(bed: &TestStore) {
 
 /// A break of a lock wakes its waiters.
 #[rule]
-async fn a_break_wakes_a_waiter(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_break_wakes_a_waiter(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let held = take(&turno, "r", "a").await.detach();
     let waiter = tokio::spawn(other.lock("r").wait(TIMEOUT).acquire());
     until_waiting(&turno, "r", 1).await;
@@ -112,8 +112,8 @@ async fn a_break_wakes_a_waiter(bed: &TestStore) {
 
 /// The number of attempts is limited, with a pause in between; the last outcome is returned.
 #[rule]
-async fn retries_are_counted(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn retries_are_counted(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let held = take(&turno, "r", "a").await;
     let retry = Retry::new(3, Duration::from_millis(40));
     let asked = Instant::now();
@@ -125,7 +125,7 @@ async fn retries_are_counted(bed: &TestStore) {
     mine(timeout(TIMEOUT, trying).await.unwrap().unwrap().unwrap()).detach();
     let settings = turno::Turno::builder()
         .retry(retry)
-        .connect(bed.url())
+        .connect(test_store.url())
         .await
         .unwrap();
     let asked = Instant::now();
@@ -135,8 +135,8 @@ async fn retries_are_counted(bed: &TestStore) {
 
 /// Waiters in order get the lock first in, first out, on any machine.
 #[rule]
-async fn a_line_is_served_in_order(bed: &TestStore) {
-    let machines = [bed.turno().await, bed.turno().await];
+async fn a_line_is_served_in_order(test_store: &TestStore) {
+    let machines = [test_store.turno().await, test_store.turno().await];
     let held = take(&machines[0], "r", "holder").await;
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = tokio::task::JoinSet::new();
@@ -165,8 +165,8 @@ async fn a_line_is_served_in_order(bed: &TestStore) {
 
 /// An acquire without order does not overtake, with any options; the first waiter gets the lock.
 #[rule]
-async fn a_newcomer_does_not_overtake(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_newcomer_does_not_overtake(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for shared in [false, true] {
         let resource = &format!("r/{shared}");
         let lock = turno.lock(resource).owner("a");
@@ -216,15 +216,15 @@ async fn a_newcomer_does_not_overtake(bed: &TestStore) {
 
 /// A dead waiter does not block those after it, and is last when it returns.
 #[rule]
-async fn a_dead_waiter_loses_its_place(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_dead_waiter_loses_its_place(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let held = take(&turno, "r", "a").await;
     for owner in ["dead", "second", "third"] {
         stand_in_line(&turno, "r", owner).await;
     }
     held.release().await.unwrap();
     busy(turno.lock("r").owner("second").acquire().await.unwrap());
-    bed.kill_waiter("r", "dead").await;
+    test_store.kill_waiter("r", "dead").await;
     busy(turno.lock("r").owner("third").acquire().await.unwrap());
     stand_in_line(&turno, "r", "dead").await;
     busy(turno.lock("r").owner("dead").acquire().await.unwrap());
@@ -244,12 +244,12 @@ async fn a_dead_waiter_loses_its_place(bed: &TestStore) {
 
 /// Dead waiters block no other caller.
 #[rule]
-async fn waiters_that_ended_block_no_other(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn waiters_that_ended_block_no_other(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     take(&turno, "r", "a").await.release().await.unwrap();
     stand_in_line(&turno, "r", "dead").await;
     busy(turno.lock("r").owner("b").acquire().await.unwrap());
-    bed.kill_waiter("r", "dead").await;
+    test_store.kill_waiter("r", "dead").await;
     take(&turno, "r", "b").await.release().await.unwrap();
     mine(turno.lock("r").owner("b").shared().acquire().await.unwrap())
         .release()
@@ -269,8 +269,8 @@ async fn waiters_that_ended_block_no_other(bed: &TestStore) {
 
 /// A repeated registration keeps the place.
 #[rule]
-async fn a_waiter_keeps_its_place(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_waiter_keeps_its_place(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let held = take(&turno, "r", "a").await;
     for owner in ["first", "second", "first"] {
         stand_in_line(&turno, "r", owner).await;
@@ -282,8 +282,8 @@ async fn a_waiter_keeps_its_place(bed: &TestStore) {
 
 /// A reentrant acquire of the holder does not wait for registered waiters.
 #[rule]
-async fn a_holder_enters_again_past_the_line(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_holder_enters_again_past_the_line(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for shared in [false, true] {
         let resource = format!("r/{shared}");
         let ask = || {
@@ -309,8 +309,8 @@ async fn a_holder_enters_again_past_the_line(bed: &TestStore) {
 
 /// Many waiters on two machines all get the lock, one at a time.
 #[rule]
-async fn every_waiter_gets_its_turn(bed: &TestStore) {
-    let machines = [bed.turno().await, bed.turno().await];
+async fn every_waiter_gets_its_turn(test_store: &TestStore) {
+    let machines = [test_store.turno().await, test_store.turno().await];
     let inside = Arc::new(Mutex::new(()));
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..12 {

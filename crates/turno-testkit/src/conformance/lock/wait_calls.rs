@@ -15,10 +15,10 @@ use crate::eventually_async;
 
 /// If a caller gives up while the store waits, the lock or the work may have been granted without a response: it is released.
 #[rule]
-async fn a_grant_without_a_receiver_is_given_back(bed: &TestStore) {
-    let plain = bed.turno().await;
+async fn a_grant_without_a_receiver_is_given_back(test_store: &TestStore) {
+    let plain = test_store.turno().await;
     let done = Arc::new(Semaphore::new(0));
-    let turno = bed.waiting(Waits::Undelivered(done.clone())).await;
+    let turno = test_store.waiting(Waits::Undelivered(done.clone())).await;
 
     let lock = turno.lock("r").wait(TIMEOUT);
     let asks = tokio::spawn(async move { lock.acquire().await.map(drop) });
@@ -44,9 +44,9 @@ async fn a_grant_without_a_receiver_is_given_back(bed: &TestStore) {
 
 /// The lease of a waiting acquire is not counted from before the wait; and waiting calls return their results.
 #[rule]
-async fn what_was_waited_for_begins_when_it_is_granted(bed: &TestStore) {
+async fn what_was_waited_for_begins_when_it_is_granted(test_store: &TestStore) {
     let long = Duration::from_millis(1500);
-    let turno = bed.waiting(Waits::For(long)).await;
+    let turno = test_store.waiting(Waits::For(long)).await;
     push(&turno.inbox("q"), &["x"]).await;
     let lock = turno.lock("r").ttl(secs(10)).wait(secs(5));
     let once = turno.once("k").wait(secs(5));

@@ -10,8 +10,8 @@ use crate::conformance::{TestStore, rule};
 
 /// A new key is granted to the first caller, on any machine; all others get the run in flight.
 #[rule]
-async fn a_new_key_is_fresh_and_then_in_flight(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_new_key_is_fresh_and_then_in_flight(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let once = turno.once("k").worker("first").lease(LONG);
     let claim = fresh(once.begin().await.unwrap());
     assert_eq!((claim.key(), claim.attempt()), ("k", 1));
@@ -31,8 +31,8 @@ async fn a_new_key_is_fresh_and_then_in_flight(bed: &TestStore) {
 
 /// Two calls of one `Once` are two requests: the second finds the first in flight.
 #[rule]
-async fn a_question_can_be_asked_again(bed: &TestStore) {
-    let once = bed.turno().await.once("k");
+async fn a_question_can_be_asked_again(test_store: &TestStore) {
+    let once = test_store.turno().await.once("k");
     let claim = fresh(once.begin().await.unwrap());
     in_flight(once.begin().await.unwrap());
     in_flight(once.clone().begin().await.unwrap());
@@ -42,8 +42,8 @@ async fn a_question_can_be_asked_again(bed: &TestStore) {
 
 /// An answer is replayed byte for byte.
 #[rule]
-async fn an_answer_is_replayed_as_it_was_given(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn an_answer_is_replayed_as_it_was_given(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for (n, text) in [
         r#"{"b": 1.0, "a":1e400,"n":12345678901234567890123456789.10}"#,
         "null",
@@ -71,8 +71,8 @@ async fn an_answer_is_replayed_as_it_was_given(bed: &TestStore) {
 
 /// An answer that is a value is replayed as that value, to all callers, any number of times.
 #[rule]
-async fn a_value_is_returned_to_all_callers(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_value_is_returned_to_all_callers(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let mut runs = 0;
     for turno in [&turno, &other, &turno] {
         let receipt: (u64, String) = turno
@@ -90,8 +90,8 @@ async fn a_value_is_returned_to_all_callers(bed: &TestStore) {
 
 /// The same key with other content is a mismatch, in each state of the key, and begins no run.
 #[rule]
-async fn other_content_is_a_mismatch(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn other_content_is_a_mismatch(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for (key, state) in [
         ("in flight", OnceState::InFlight),
         ("done", OnceState::Done),
@@ -123,8 +123,8 @@ async fn other_content_is_a_mismatch(bed: &TestStore) {
 
 /// A begin without a fingerprint is not compared, and neither is a key without one.
 #[rule]
-async fn without_a_fingerprint_nothing_is_compared(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn without_a_fingerprint_nothing_is_compared(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for (key, first, second) in [
         ("both", Some("f"), Some("f")),
         ("first", Some("f"), None),
@@ -144,14 +144,14 @@ async fn without_a_fingerprint_nothing_is_compared(bed: &TestStore) {
 
 /// An answer is kept for its TTL; then the key is new again, with a greater token.
 #[rule]
-async fn an_answer_is_kept_for_its_time(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_answer_is_kept_for_its_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let once = turno.once("k").fingerprint("one").ttl(secs(60));
     let claim = fresh(once.begin().await.unwrap());
     claim.complete("old").await.unwrap();
-    bed.age_once("k", secs(30)).await;
+    test_store.age_once("k", secs(30)).await;
     replay(once.begin().await.unwrap());
-    bed.age_once("k", secs(31)).await;
+    test_store.age_once("k", secs(31)).await;
     assert_eq!(turno.once("k").status().await.unwrap(), None);
     // Also with other content: nothing is left to compare with.
     let next = fresh(turno.once("k").fingerprint("two").begin().await.unwrap());
@@ -165,12 +165,12 @@ async fn an_answer_is_kept_for_its_time(bed: &TestStore) {
 
 /// A completion can set another TTL.
 #[rule]
-async fn an_answer_can_be_kept_for_another_time(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_answer_can_be_kept_for_another_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for (key, begun_for, kept_for) in [("longer", secs(10), LONG), ("shorter", LONG, secs(10))] {
         let claim = fresh(turno.once(key).ttl(begun_for).begin().await.unwrap());
         claim.complete_for("done", kept_for).await.unwrap();
-        bed.age_once(key, secs(30)).await;
+        test_store.age_once(key, secs(30)).await;
         match key {
             "longer" => drop(replay(begin(&turno, key).await)),
             _ => drop(take(&turno, key).await.detach()),
@@ -180,8 +180,8 @@ async fn an_answer_can_be_kept_for_another_time(bed: &TestStore) {
 
 /// With a TTL of zero, only requests during the run are duplicates.
 #[rule]
-async fn without_a_ttl_only_the_flight_counts(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn without_a_ttl_only_the_flight_counts(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let once = turno.once("k").ttl(Duration::ZERO);
     let mut last = turno::Token(0);
     for _ in 0..3 {
@@ -197,8 +197,8 @@ async fn without_a_ttl_only_the_flight_counts(bed: &TestStore) {
 
 /// After a release, the next caller runs the work. The released run does not count as an attempt.
 #[rule]
-async fn a_released_key_is_fresh(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_released_key_is_fresh(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let first = take(&turno, "k").await;
     let token = first.token();
     assert_eq!(first.release().await.unwrap(), OnceSettled::Done);
@@ -216,7 +216,7 @@ async fn a_released_key_is_fresh(bed: &TestStore) {
     let last = take(&other, "k").await;
     assert_eq!(last.attempt(), 2);
     last.complete("done").await.unwrap();
-    bed.expire_once("k").await;
+    test_store.expire_once("k").await;
     let new_life = take(&other, "k").await;
     assert_eq!(new_life.attempt(), 1);
     new_life.detach();
@@ -224,8 +224,8 @@ async fn a_released_key_is_fresh(bed: &TestStore) {
 
 /// Without a stored answer, only the fact that the work is done is known.
 #[rule]
-async fn a_tombstone_is_replayed_as_not_stored(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_tombstone_is_replayed_as_not_stored(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let claim = take(&turno, "k").await;
     assert_eq!(claim.complete_without().await.unwrap(), OnceSettled::Done);
     let answer = replay(begin(&other, "k").await);
@@ -247,8 +247,8 @@ async fn answer_null(turno: &turno::Turno) {
 
 /// An answer of another type is a descriptive error, not a panic or a second run.
 #[rule]
-async fn an_answer_of_another_kind_is_an_error(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_answer_of_another_kind_is_an_error(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     answer(&turno, "k", "text").await;
     let outcome = turno.once("k").run(async || Ok::<u32, String>(1)).await;
     let Err(OnceError::Store(error)) = outcome else {

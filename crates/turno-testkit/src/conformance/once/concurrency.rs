@@ -14,8 +14,12 @@ const CROWD: usize = 50;
 
 /// All callers, on three machines, begin the same key: the work is done once, and all get its answer.
 #[rule]
-async fn a_crowd_has_its_work_done_once(bed: &TestStore) {
-    let machines = [bed.turno().await, bed.turno().await, bed.turno().await];
+async fn a_crowd_has_its_work_done_once(test_store: &TestStore) {
+    let machines = [
+        test_store.turno().await,
+        test_store.turno().await,
+        test_store.turno().await,
+    ];
     for round in 0..3 {
         let runs = Arc::new(AtomicU32::new(0));
         let mut tasks = tokio::task::JoinSet::new();
@@ -43,8 +47,12 @@ async fn a_crowd_has_its_work_done_once(bed: &TestStore) {
 
 /// Callers that do not wait get the run in flight, and the work is not done twice.
 #[rule]
-async fn a_crowd_that_does_not_wait_gets_in_flight(bed: &TestStore) {
-    let machines = [bed.turno().await, bed.turno().await, bed.turno().await];
+async fn a_crowd_that_does_not_wait_gets_in_flight(test_store: &TestStore) {
+    let machines = [
+        test_store.turno().await,
+        test_store.turno().await,
+        test_store.turno().await,
+    ];
     let runs = Arc::new(AtomicU32::new(0));
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..CROWD {
@@ -70,8 +78,8 @@ async fn a_crowd_that_does_not_wait_gets_in_flight(bed: &TestStore) {
 
 /// Each caller begins its own key: all get their own claims and their own answers.
 #[rule]
-async fn each_of_a_crowd_gets_its_own_answer(bed: &TestStore) {
-    let machines = [bed.turno().await, bed.turno().await];
+async fn each_of_a_crowd_gets_its_own_answer(test_store: &TestStore) {
+    let machines = [test_store.turno().await, test_store.turno().await];
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..200 {
         let turno = machines[n % 2].clone();

@@ -13,8 +13,8 @@ use crate::conformance::{TestStore, rule};
 
 /// The same begin sent twice returns the same claim, with any options. Another request id is another begin.
 #[rule]
-async fn a_begin_sent_twice_is_one(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_begin_sent_twice_is_one(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for ttl in [DAY, Duration::ZERO] {
         for in_flight in [WhileInFlight::Leave, WhileInFlight::Wait] {
             let ask = OnceBegin {
@@ -43,8 +43,8 @@ async fn a_begin_sent_twice_is_one(bed: &TestStore) {
 
 /// The same begin twice in one batch is one, too, and so is one that takes over.
 #[rule]
-async fn a_rerun_sent_twice_is_one(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_rerun_sent_twice_is_one(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     take(&turno, "k").await.release_unknown().await.unwrap();
     let ask = OnceBegin {
         unknown: AfterUnknown::Rerun,
@@ -64,8 +64,8 @@ async fn a_rerun_sent_twice_is_one(bed: &TestStore) {
 
 /// A completion sent twice succeeds twice, and the first answer stays.
 #[rule]
-async fn a_completion_sent_twice_is_one(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_completion_sent_twice_is_one(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for ttl in [DAY, Duration::ZERO] {
         let ask = OnceBegin {
             ttl,
@@ -95,8 +95,8 @@ async fn a_completion_sent_twice_is_one(bed: &TestStore) {
 
 /// A release sent twice succeeds twice, until another run begins.
 #[rule]
-async fn a_release_sent_twice_is_one(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_release_sent_twice_is_one(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for ttl in [DAY, Duration::ZERO] {
         for released in [Released::Undone, Released::Unknown] {
             let ask = OnceBegin {

@@ -7,8 +7,8 @@ use crate::conformance::{TestStore, rule};
 
 /// In flight, done, unknown, other content, over the quota: a caller that only gets the state leaves no trace.
 #[rule]
-async fn being_turned_away_writes_nothing(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn being_turned_away_writes_nothing(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let begin = async |key: &str| {
         let once = turno.once(key).fingerprint("f").quota("a", 3);
         fresh(once.begin().await.unwrap())
@@ -16,7 +16,7 @@ async fn being_turned_away_writes_nothing(bed: &TestStore) {
     begin("in flight").await.detach();
     begin("done").await.complete("done").await.unwrap();
     begin("unknown").await.release_unknown().await.unwrap();
-    let watch = bed.watch().await;
+    let watch = test_store.watch().await;
     let before = watch.look().await;
     for key in ["in flight", "done", "unknown"] {
         let once = other.once(key).fingerprint("f");
@@ -41,20 +41,20 @@ async fn being_turned_away_writes_nothing(bed: &TestStore) {
     assert_eq!(watch.look().await, before);
     let outcome = other.once("new").quota("a", 3).begin().await.unwrap();
     assert!(matches!(outcome, Begin::OverQuota), "{outcome:?}");
-    if !bed.is_sqlite() {
+    if !test_store.is_sqlite() {
         // A single writer commits even if nothing changed.
         assert_eq!(watch.look().await, before);
     }
-    assert_eq!(bed.stored_keys().await, 3);
+    assert_eq!(test_store.stored_keys().await, 3);
 }
 
 /// The same in a batch in which most callers get no claim.
 #[rule]
-async fn a_crowd_turned_away_writes_nothing(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_crowd_turned_away_writes_nothing(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     take(&turno, "in flight").await.detach();
     answer(&turno, "done", "done").await;
-    let watch = bed.watch().await;
+    let watch = test_store.watch().await;
     let before = watch.look().await;
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..40 {

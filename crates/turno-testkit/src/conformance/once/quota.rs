@@ -32,8 +32,8 @@ async fn is_full(turno: &Turno, scope: &str) -> bool {
 
 /// A scope at its quota gets no new keys; other scopes, and keys without one, are not affected.
 #[rule]
-async fn a_scope_has_so_many_live_keys(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_scope_has_so_many_live_keys(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let one = claim(&turno, "a", "1").await;
     assert!(!is_full(&other, "a").await);
     claim(&other, "a", "2").await.complete("2").await.unwrap();
@@ -54,8 +54,8 @@ async fn a_scope_has_so_many_live_keys(bed: &TestStore) {
 
 /// Only live keys count: not released ones, nor answers whose TTL is over.
 #[rule]
-async fn only_live_keys_count(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn only_live_keys_count(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     claim(&turno, "a", "kept").await.detach();
     let given_back = claim(&turno, "a", "given back").await;
     assert!(is_full(&turno, "a").await);
@@ -64,7 +64,7 @@ async fn only_live_keys_count(bed: &TestStore) {
     let done = claim(&turno, "a", "done").await;
     done.complete("done").await.unwrap();
     assert!(is_full(&turno, "a").await);
-    bed.expire_once("a/done").await;
+    test_store.expire_once("a/done").await;
     assert!(!is_full(&turno, "a").await);
     let passing = once(&turno, "a", "passing").ttl(Duration::ZERO);
     for _ in 0..3 {
@@ -77,8 +77,8 @@ async fn only_live_keys_count(bed: &TestStore) {
 
 /// A key that is run again counts once.
 #[rule]
-async fn a_rerun_is_not_counted_twice(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_rerun_is_not_counted_twice(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for key in ["1", "2"] {
         claim(&turno, "a", key)
             .await
@@ -98,8 +98,8 @@ async fn a_rerun_is_not_counted_twice(bed: &TestStore) {
 
 /// Long work counts as long as it is extended, and an answer that is kept for longer than its key's TTL counts for that long.
 #[rule]
-async fn what_lives_longer_than_was_said_counts(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn what_lives_longer_than_was_said_counts(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let short = |key| {
         let once = once(&turno, "a", key).ttl(Duration::ZERO);
         once.lease(secs(1))
@@ -110,7 +110,7 @@ async fn what_lives_longer_than_was_said_counts(bed: &TestStore) {
     long_kept.complete_for("done", LONG).await.unwrap();
     assert!(is_full(&turno, "a").await);
     for key in ["a/long work", "a/long kept"] {
-        bed.age_once(key, secs(10)).await;
+        test_store.age_once(key, secs(10)).await;
     }
     assert!(is_full(&turno, "a").await);
 }

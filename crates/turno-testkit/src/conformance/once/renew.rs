@@ -12,8 +12,8 @@ use crate::conformance::{TestStore, rule};
 
 /// Work that takes many times its lease is not taken over meanwhile.
 #[rule]
-async fn long_work_keeps_its_claim(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn long_work_keeps_its_claim(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let lease = Duration::from_millis(300);
     let once = turno.once("k").lease(lease);
     let outcome = once
@@ -35,14 +35,14 @@ async fn long_work_keeps_its_claim(bed: &TestStore) {
 
 /// Work that was taken over is notified, and its answer is stale.
 #[rule]
-async fn work_that_was_taken_over_hears_of_it(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn work_that_was_taken_over_hears_of_it(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let once = turno.once("k").lease(Duration::from_millis(300));
     let outcome = once
         .run_with(async |claim| {
             // Its own extension may happen in between.
             let newest = crate::eventually_async(TIMEOUT, "a takeover", async || {
-                bed.expire_once("k").await;
+                test_store.expire_once("k").await;
                 let again = other.once("k").unknown(turno::once::AfterUnknown::Rerun);
                 again.begin().await.unwrap().fresh()
             })
@@ -58,10 +58,10 @@ async fn work_that_was_taken_over_hears_of_it(bed: &TestStore) {
 
 /// A claim that has expired is valid again after an extension, if it was not taken over.
 #[rule]
-async fn an_extension_after_the_end_counts(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_extension_after_the_end_counts(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let claim = take(&turno, "k").await.detach();
-    bed.expire_once("k").await;
+    test_store.expire_once("k").await;
     unknown(begin(&turno, "k").await);
     let extended = turno.once_extend(&claim, LONG).await.unwrap();
     assert_eq!(extended, OnceSettled::Done);
@@ -71,8 +71,8 @@ async fn an_extension_after_the_end_counts(bed: &TestStore) {
 
 /// An extension lengthens the lease, and never shortens it.
 #[rule]
-async fn an_extension_never_shortens(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_extension_never_shortens(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let claim = take(&turno, "k").await.detach();
     let end = status(&turno, "k").await.expires_at;
     turno.once_extend(&claim, secs(1)).await.unwrap();
@@ -83,8 +83,8 @@ async fn an_extension_never_shortens(bed: &TestStore) {
 
 /// A claim that is dropped without an end leaves its key unknown; a detached one stays in flight.
 #[rule]
-async fn a_dropped_claim_leaves_the_key_unknown(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_dropped_claim_leaves_the_key_unknown(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     drop(take(&turno, "dropped").await);
     until_state(&other, "dropped", OnceState::Unknown).await;
     let detached = take(&turno, "detached").await.detach();
@@ -96,12 +96,12 @@ async fn a_dropped_claim_leaves_the_key_unknown(bed: &TestStore) {
 
 /// A claim that has ended is not marked as unknown on drop.
 #[rule]
-async fn a_claim_that_ended_is_dropped_quietly(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_claim_that_ended_is_dropped_quietly(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     answer(&turno, "done", "done").await;
     take(&turno, "given back").await.release().await.unwrap();
     turno.close().await;
-    let turno = bed.turno().await;
+    let turno = test_store.turno().await;
     let view = status(&turno, "done").await;
     assert_eq!((view.state, view.late), (OnceState::Done, 0));
     assert_eq!(turno.once("given back").status().await.unwrap(), None);
@@ -121,15 +121,15 @@ async fn ask_and_go(question: impl Future<Output = turno::Result<Begin>>) {
 
 /// A begin that is cancelled leaves nothing behind: the next caller begins, and never finds the key unknown.
 #[rule]
-async fn a_dropped_question_gives_the_claim_back(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_dropped_question_gives_the_claim_back(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for n in 0..10 {
         let key = format!("k/{n}");
         let once = turno.once(&key);
         ask_and_go(once.begin()).await;
         // It was granted, and the caller is gone.
         crate::eventually_async(TIMEOUT, "the grant", async || {
-            (bed.stored_keys().await > n).then_some(())
+            (test_store.stored_keys().await > n).then_some(())
         })
         .await;
         let next = crate::eventually_async(TIMEOUT, "a fresh key", async || {
@@ -147,8 +147,8 @@ async fn a_dropped_question_gives_the_claim_back(bed: &TestStore) {
 
 /// Work that panics or is cancelled leaves its key unknown.
 #[rule]
-async fn work_that_is_cut_off_leaves_the_key_unknown(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn work_that_is_cut_off_leaves_the_key_unknown(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let once = turno.once("panic");
     let panics = tokio::spawn(async move {
         once.run(async || -> Result<u32, String> { panic!("as it should") })
@@ -174,8 +174,8 @@ async fn work_that_is_cut_off_leaves_the_key_unknown(bed: &TestStore) {
 
 /// Work that fails releases its key or leaves it unknown, as configured.
 #[rule]
-async fn work_that_fails_releases_or_doubts(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn work_that_fails_releases_or_doubts(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let fails = async || Err::<u32, _>("no money".to_owned());
     let outcome = turno.once("undone").run(fails).await;
     assert!(matches!(&outcome, Err(OnceError::Work(error)) if error == "no money"));

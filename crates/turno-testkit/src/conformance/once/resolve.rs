@@ -20,9 +20,9 @@ async fn resolve(turno: &Turno, key: &str, answer: Option<&str>) -> OnceResolved
 }
 
 /// A key whose run has vanished, and the claim of that run.
-async fn vanished(bed: &TestStore, turno: &Turno, key: &str) -> OnceClaim {
+async fn vanished(test_store: &TestStore, turno: &Turno, key: &str) -> OnceClaim {
     let claim = take(turno, key).await.detach();
-    bed.expire_once(key).await;
+    test_store.expire_once(key).await;
     OnceClaim {
         key: key.into(),
         token: claim.token,
@@ -40,14 +40,14 @@ async fn recorded(turno: &Turno) -> usize {
 
 /// Each caller gets the operator's answer, and the work is not done again.
 #[rule]
-async fn an_operator_resolves_what_is_unknown(bed: &TestStore) {
-    let (turno, operator) = (bed.turno().await, bed.turno().await);
+async fn an_operator_resolves_what_is_unknown(test_store: &TestStore) {
+    let (turno, operator) = (test_store.turno().await, test_store.turno().await);
     for (key, answer) in [
         ("pago/ñ@7", Some(r#"{"receipt":12345678901234567890}"#)),
         ("null", Some("null")),
         ("none", None),
     ] {
-        let claim = vanished(bed, &turno, key).await;
+        let claim = vanished(test_store, &turno, key).await;
         let before = status(&turno, key).await;
         let resolved = resolve(&operator, key, answer).await;
         assert_eq!(resolved, OnceResolved::Resolved, "{key}");
@@ -63,8 +63,8 @@ async fn an_operator_resolves_what_is_unknown(bed: &TestStore) {
 
 /// Only an unknown key is resolved: what is in flight or done stays as it was, and leaves nothing in the history.
 #[rule]
-async fn only_what_is_unknown_is_resolved(bed: &TestStore) {
-    let (turno, operator) = (bed.turno().await, bed.turno().await);
+async fn only_what_is_unknown_is_resolved(test_store: &TestStore) {
+    let (turno, operator) = (test_store.turno().await, test_store.turno().await);
     assert_eq!(
         resolve(&operator, "never", Some("1")).await,
         OnceResolved::NotFound
@@ -94,7 +94,7 @@ async fn only_what_is_unknown_is_resolved(bed: &TestStore) {
         OnceResolved::Answered
     );
     assert_eq!(answered(&turno, "running").await.as_deref(), answer_of_run);
-    vanished(bed, &turno, "twice").await;
+    vanished(test_store, &turno, "twice").await;
     assert_eq!(
         resolve(&operator, "twice", Some("1")).await,
         OnceResolved::Resolved
@@ -113,19 +113,19 @@ async fn only_what_is_unknown_is_resolved(bed: &TestStore) {
 
 /// The answer is kept for as long as begin said, from the moment at which the key was resolved.
 #[rule]
-async fn a_resolved_answer_is_kept_for_its_time(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_resolved_answer_is_kept_for_its_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let once = turno.once("k").ttl(secs(3600));
     fresh(once.begin().await.unwrap()).detach();
     // Longer than the answer is kept, and less than unknown is remembered.
-    bed.age_once("k", secs(3 * 3600)).await;
+    test_store.age_once("k", secs(3 * 3600)).await;
     assert_eq!(
         resolve(&turno, "k", Some("1")).await,
         OnceResolved::Resolved
     );
     assert_eq!(turno.sweep(&Default::default()).await.unwrap().once, 0);
     assert_eq!(answered(&turno, "k").await.as_deref(), Some("1"));
-    bed.age_once("k", secs(3601)).await;
+    test_store.age_once("k", secs(3601)).await;
     assert_eq!(
         resolve(&turno, "k", Some("2")).await,
         OnceResolved::NotFound
@@ -135,9 +135,9 @@ async fn a_resolved_answer_is_kept_for_its_time(bed: &TestStore) {
 
 /// The run that had vanished comes back: whatever it says of its claim is stale, and the operator's answer stays.
 #[rule]
-async fn a_late_answer_after_a_resolve_is_stale(bed: &TestStore) {
-    let (turno, operator) = (bed.turno().await, bed.turno().await);
-    let claim = vanished(bed, &turno, "k").await;
+async fn a_late_answer_after_a_resolve_is_stale(test_store: &TestStore) {
+    let (turno, operator) = (test_store.turno().await, test_store.turno().await);
+    let claim = vanished(test_store, &turno, "k").await;
     assert_eq!(
         resolve(&operator, "k", Some("1")).await,
         OnceResolved::Resolved
@@ -158,10 +158,11 @@ async fn a_late_answer_after_a_resolve_is_stale(bed: &TestStore) {
 
 /// The control: had the key its old token, the late run would be told that its own answer is stored.
 #[rule]
-async fn with_its_old_token_a_late_answer_would_count(bed: &TestStore) {
-    let turno = bed.turno().await;
-    let claim = vanished(bed, &turno, "k").await;
-    bed.run("update turno.once set state = 'done', until = {now} + {us:60000000}, answer = '1'")
+async fn with_its_old_token_a_late_answer_would_count(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    let claim = vanished(test_store, &turno, "k").await;
+    test_store
+        .run("update turno.once set state = 'done', until = {now} + {us:60000000}, answer = '1'")
         .await;
     let settled = turno.once_complete(&claim, Some("2"), None).await.unwrap();
     assert_eq!(settled, OnceSettled::Done);
@@ -170,11 +171,11 @@ async fn with_its_old_token_a_late_answer_would_count(bed: &TestStore) {
 
 /// Of many operators one resolves a key, and the others learn that it has an answer.
 #[rule]
-async fn of_many_resolves_one_counts(bed: &TestStore) {
-    let machines = [bed.turno().await, bed.turno().await];
+async fn of_many_resolves_one_counts(test_store: &TestStore) {
+    let machines = [test_store.turno().await, test_store.turno().await];
     for round in 0..3 {
         let key = format!("k/{round}");
-        vanished(bed, &machines[0], &key).await;
+        vanished(test_store, &machines[0], &key).await;
         let mut tasks = tokio::task::JoinSet::new();
         for n in 0..8 {
             let (turno, key) = (machines[n % 2].clone(), key.clone());
@@ -195,17 +196,17 @@ async fn of_many_resolves_one_counts(bed: &TestStore) {
 
 /// A waiter is called, and gets the answer.
 #[rule]
-async fn a_resolve_reaches_who_waits(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_resolve_reaches_who_waits(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let mut took = Vec::new();
     for n in 0..5 {
         let key = format!("k/{n}");
         take(&turno, &key).await.detach();
         let once = other.once(&key).wait(TIMEOUT);
         let waiter = tokio::spawn(async move { once.begin().await.unwrap() });
-        bed.until_awaited(&key, &other).await;
+        test_store.until_awaited(&key, &other).await;
         // The waiter does not hear of this on PostgreSQL, where it sleeps until the old end of the lease.
-        bed.expire_once(&key).await;
+        test_store.expire_once(&key).await;
         let resolved = Instant::now();
         assert_eq!(
             resolve(&turno, &key, Some("1")).await,
@@ -224,23 +225,23 @@ async fn a_resolve_reaches_who_waits(bed: &TestStore) {
         }
     }
     took.sort_unstable();
-    if !bed.is_sqlite() {
+    if !test_store.is_sqlite() {
         assert!(took.first().is_some_and(|took| *took < secs(1)), "{took:?}");
     }
 }
 
 /// An answer that is being written in a transaction decides: if that commits, the key has an answer.
 #[rule]
-async fn a_resolve_waits_for_an_answer_being_written(bed: &TestStore) {
-    let (turno, operator) = (bed.turno().await, bed.turno().await);
-    for caller in bed.callers() {
+async fn a_resolve_waits_for_an_answer_being_written(test_store: &TestStore) {
+    let (turno, operator) = (test_store.turno().await, test_store.turno().await);
+    for caller in test_store.callers() {
         for commits in [true, false] {
             let key = format!("{caller:?}/{commits}");
             // Short, because on some stores nothing can be moved while the transaction is open.
             let once = turno.once(&key).lease(Duration::from_millis(150));
             let claim = Arc::new(fresh(once.begin().await.unwrap()));
             let write = Write::Answer(claim.clone(), "own".into(), turno.clone(), Vec::new());
-            let tx = bed.open_inbox(*caller, write).await.unwrap();
+            let tx = test_store.open_inbox(*caller, write).await.unwrap();
             crate::eventually_async(TIMEOUT, "the lease's end", async || {
                 (turno::clock::machine() > claim.grant().expires_at).then_some(())
             })

@@ -7,19 +7,19 @@ use crate::conformance::once::fixtures::*;
 use crate::conformance::{TestStore, rule};
 
 /// Returns a run that was assumed lost but continues, and the run that took over.
-async fn zombie(bed: &TestStore, key: &str) -> (Claim, Claim) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn zombie(test_store: &TestStore, key: &str) -> (Claim, Claim) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let zombie = take(&turno, key).await;
-    bed.expire_once(key).await;
+    test_store.expire_once(key).await;
     let newest = take_over(&other, key).await;
     (zombie, newest)
 }
 
 /// An answer after another run has begun is stale, changes nothing, and is counted.
 #[rule]
-async fn a_stale_answer_is_reported_and_counted(bed: &TestStore) {
-    let turno = bed.turno().await;
-    let (zombie, newest) = zombie(bed, "k").await;
+async fn a_stale_answer_is_reported_and_counted(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    let (zombie, newest) = zombie(test_store, "k").await;
     let before = status(&turno, "k").await;
     for late in 1..4 {
         assert_eq!(zombie.complete("old").await.unwrap(), OnceSettled::Stale);
@@ -36,9 +36,9 @@ async fn a_stale_answer_is_reported_and_counted(bed: &TestStore) {
 
 /// A stale run does not overwrite the newer answer, with or without an answer of its own.
 #[rule]
-async fn a_zombie_does_not_overwrite(bed: &TestStore) {
-    let turno = bed.turno().await;
-    let (zombie, newest) = zombie(bed, "k").await;
+async fn a_zombie_does_not_overwrite(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    let (zombie, newest) = zombie(test_store, "k").await;
     newest.complete("new").await.unwrap();
     let before = status(&turno, "k").await;
     assert_eq!(zombie.complete("old").await.unwrap(), OnceSettled::Stale);
@@ -57,24 +57,25 @@ async fn a_zombie_does_not_overwrite(bed: &TestStore) {
 
 /// The control: a completion that does not compare the token overwrites the newer answer.
 #[rule]
-async fn without_its_token_a_zombie_would_overwrite(bed: &TestStore) {
-    let turno = bed.turno().await;
-    let (zombie, newest) = zombie(bed, "k").await;
+async fn without_its_token_a_zombie_would_overwrite(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    let (zombie, newest) = zombie(test_store, "k").await;
     newest.complete("new").await.unwrap();
-    bed.run(&format!(
-        "update turno.once set state = 'done', answer = '\"old\"' where key = '{}'",
-        zombie.detach().key
-    ))
-    .await;
+    test_store
+        .run(&format!(
+            "update turno.once set state = 'done', answer = '\"old\"' where key = '{}'",
+            zombie.detach().key
+        ))
+        .await;
     assert_eq!(answered(&turno, "k").await.as_deref(), Some(r#""old""#));
 }
 
 /// An answer after the lease has expired counts, if no other run has begun.
 #[rule]
-async fn a_late_answer_counts_without_a_takeover(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_late_answer_counts_without_a_takeover(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let claim = take(&turno, "k").await;
-    bed.expire_once("k").await;
+    test_store.expire_once("k").await;
     unknown(begin(&turno, "k").await);
     assert_eq!(claim.complete("late").await.unwrap(), OnceSettled::Done);
     assert_eq!(answered(&turno, "k").await.as_deref(), Some(r#""late""#));
@@ -83,9 +84,9 @@ async fn a_late_answer_counts_without_a_takeover(bed: &TestStore) {
 
 /// No other call of a stale run changes anything, either.
 #[rule]
-async fn a_stale_release_changes_nothing(bed: &TestStore) {
-    let turno = bed.turno().await;
-    let (zombie, newest) = zombie(bed, "k").await;
+async fn a_stale_release_changes_nothing(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    let (zombie, newest) = zombie(test_store, "k").await;
     let zombie = zombie.detach();
     let before = status(&turno, "k").await;
     for released in [Released::Undone, Released::Unknown] {
@@ -104,8 +105,8 @@ async fn a_stale_release_changes_nothing(bed: &TestStore) {
 
 /// An ended run stays ended: an answer cannot be released, and a released key cannot be answered.
 #[rule]
-async fn what_has_ended_stays_ended(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn what_has_ended_stays_ended(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let done = take(&turno, "done").await;
     done.complete("done").await.unwrap();
     for released in [Released::Undone, Released::Unknown] {
@@ -132,8 +133,8 @@ async fn what_has_ended_stays_ended(bed: &TestStore) {
 
 /// A claim of an unknown key, or of another key, is stale.
 #[rule]
-async fn a_claim_is_of_one_key(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_claim_is_of_one_key(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let one = take(&turno, "one").await;
     let two = take(&turno, "two").await;
     for (key, token) in [
@@ -157,30 +158,30 @@ async fn a_claim_is_of_one_key(bed: &TestStore) {
 /// The token of a key that was swept, forgotten, released or taken over is never granted again, even if the clock is behind
 /// it.
 #[rule]
-async fn a_token_is_never_given_again(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_token_is_never_given_again(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let year = 365 * 24 * 60 * 60 * 1_000_000;
     let mut ahead = turno::clock::machine().as_microsecond();
     for how in ["swept", "forgotten", "given back", "taken over", "over"] {
         ahead += year;
         let claim = take(&turno, how).await.detach();
-        bed.set_once_token(how, Token(ahead)).await;
+        test_store.set_once_token(how, Token(ahead)).await;
         let claim = turno::once::OnceClaim {
             token: Token(ahead),
             ..claim
         };
         match how {
             "given back" => drop(turno.once_release(&claim, Released::Undone).await.unwrap()),
-            "taken over" => bed.expire_once(how).await,
+            "taken over" => test_store.expire_once(how).await,
             _ => drop(turno.once_complete(&claim, Some("1"), None).await.unwrap()),
         }
         match how {
             "swept" => {
-                bed.age_once(how, DAY * 2).await;
+                test_store.age_once(how, DAY * 2).await;
                 assert_eq!(turno.sweep(&Default::default()).await.unwrap().once, 1);
             }
             "forgotten" => assert!(turno.once(how).forget().await.unwrap()),
-            "over" => bed.age_once(how, DAY * 2).await,
+            "over" => test_store.age_once(how, DAY * 2).await,
             _ => {}
         }
         let next = take_over(&turno, how).await;

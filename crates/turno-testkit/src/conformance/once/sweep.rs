@@ -16,8 +16,8 @@ async fn swept(turno: &Turno) -> u64 {
 
 /// Answers after their TTL and released keys are deleted; all others stay.
 #[rule]
-async fn a_sweep_forgets_answers_past_their_time(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_forgets_answers_past_their_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for key in ["over", "live"] {
         answer(&turno, key, "done").await;
     }
@@ -28,12 +28,12 @@ async fn a_sweep_forgets_answers_past_their_time(bed: &TestStore) {
     take(&turno, "in flight").await.detach();
     assert_eq!(swept(&turno).await, 0, "nothing is due for a look yet");
     for key in ["over", "given back", "passing"] {
-        bed.age_once(key, DAY + secs(60)).await;
+        test_store.age_once(key, DAY + secs(60)).await;
     }
-    bed.age_once("live", DAY - secs(60)).await;
+    test_store.age_once("live", DAY - secs(60)).await;
     assert_eq!(swept(&turno).await, 3);
     assert_eq!(swept(&turno).await, 0);
-    assert_eq!(bed.stored_keys().await, 2);
+    assert_eq!(test_store.stored_keys().await, 2);
     replay(begin(&turno, "live").await);
     in_flight(begin(&turno, "in flight").await);
     let next = take(&turno, "over").await;
@@ -43,26 +43,26 @@ async fn a_sweep_forgets_answers_past_their_time(bed: &TestStore) {
 
 /// An answer that is kept for longer than its key's TTL stays for that long.
 #[rule]
-async fn a_sweep_keeps_what_is_kept_for_longer(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_keeps_what_is_kept_for_longer(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let once = turno.once("k").lease(secs(1)).ttl(secs(1));
     let claim = fresh(once.begin().await.unwrap());
     claim.complete_for("done", DAY).await.unwrap();
-    bed.age_once("k", secs(60)).await;
+    test_store.age_once("k", secs(60)).await;
     assert_eq!(swept(&turno).await, 0);
     replay(begin(&turno, "k").await);
-    bed.age_once("k", DAY).await;
+    test_store.age_once("k", DAY).await;
     assert_eq!(swept(&turno).await, 1);
 }
 
 /// A lost run is kept for at least a day, however short the TTL of its answer.
 #[rule]
-async fn a_sweep_keeps_what_is_unknown(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_keeps_what_is_unknown(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for (key, ttl) in [("zero", Duration::ZERO), ("long", DAY * 3)] {
         fresh(turno.once(key).ttl(ttl).begin().await.unwrap()).detach();
-        bed.expire_once(key).await;
-        bed.age_once(key, DAY - secs(60)).await;
+        test_store.expire_once(key).await;
+        test_store.age_once(key, DAY - secs(60)).await;
     }
     for _ in 0..2 {
         assert_eq!(swept(&turno).await, 0);
@@ -70,25 +70,25 @@ async fn a_sweep_keeps_what_is_unknown(bed: &TestStore) {
         unknown(begin(&turno, "long").await);
     }
     for key in ["zero", "long"] {
-        bed.age_once(key, secs(120)).await;
+        test_store.age_once(key, secs(120)).await;
     }
     assert_eq!(swept(&turno).await, 1);
     assert_eq!(turno.once("zero").status().await.unwrap(), None);
     unknown(begin(&turno, "long").await);
-    bed.age_once("long", DAY * 2).await;
+    test_store.age_once("long", DAY * 2).await;
     assert_eq!(swept(&turno).await, 1);
-    assert_eq!(bed.stored_keys().await, 0);
+    assert_eq!(test_store.stored_keys().await, 0);
 }
 
 /// A run that is extended again and again is not swept.
 #[rule]
-async fn a_sweep_keeps_a_long_run(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_keeps_a_long_run(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let once = turno.once("k").lease(secs(1)).ttl(Duration::ZERO);
     let claim = fresh(once.begin().await.unwrap());
     for _ in 0..3 {
         turno.once_extend(claim.id(), LONG).await.unwrap();
-        bed.age_once("k", LONG / 2).await;
+        test_store.age_once("k", LONG / 2).await;
         assert_eq!(swept(&turno).await, 0);
         assert_eq!(status(&turno, "k").await.state, OnceState::InFlight);
     }
@@ -100,19 +100,19 @@ async fn a_sweep_keeps_a_long_run(bed: &TestStore) {
 
 /// A sweep runs in batches, and continues after rows that it has to keep.
 #[rule]
-async fn a_sweep_of_once_goes_batch_by_batch(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_of_once_goes_batch_by_batch(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     // Rows that are due for a check, and have to be kept; they precede the others.
     for n in 0..5 {
         let once = turno.once(format!("kept/{n}")).ttl(Duration::ZERO);
         fresh(once.begin().await.unwrap()).detach();
-        bed.expire_once(&format!("kept/{n}")).await;
-        bed.age_once(&format!("kept/{n}"), secs(600)).await;
+        test_store.expire_once(&format!("kept/{n}")).await;
+        test_store.age_once(&format!("kept/{n}"), secs(600)).await;
     }
     for n in 0..5 {
         let key = format!("over/{n}");
         answer(&turno, &key, "done").await;
-        bed.age_once(&key, DAY + secs(60)).await;
+        test_store.age_once(&key, DAY + secs(60)).await;
     }
     let small = Sweep {
         batch: 2,
@@ -125,5 +125,5 @@ async fn a_sweep_of_once_goes_batch_by_batch(bed: &TestStore) {
         gone.push(swept);
     }
     assert_eq!(gone.iter().sum::<u64>(), 5, "{gone:?}");
-    assert_eq!(bed.stored_keys().await, 5);
+    assert_eq!(test_store.stored_keys().await, 5);
 }

@@ -16,7 +16,7 @@ use crate::conformance::{Caller, TestStore, rule};
 
 /// Answers the work of a key in a transaction that stays open.
 async fn open(
-    bed: &TestStore,
+    test_store: &TestStore,
     caller: Caller,
     turno: &Turno,
     claim: &Arc<Claim>,
@@ -28,17 +28,19 @@ async fn open(
         turno.clone(),
         events.to_vec(),
     );
-    bed.open_inbox(caller, write).await
+    test_store.open_inbox(caller, write).await
 }
 
 /// An answer is visible to no other caller before its transaction commits, and then to all.
 #[rule]
-async fn an_answer_commits_with_its_transaction(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
-    for caller in bed.callers() {
+async fn an_answer_commits_with_its_transaction(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
+    for caller in test_store.callers() {
         let key = format!("{caller:?}");
         let claim = Arc::new(take(&turno, &key).await);
-        let tx = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
+        let tx = open(test_store, *caller, &turno, &claim, &[])
+            .await
+            .unwrap();
         for turno in [&turno, &other] {
             in_flight(begin(turno, &key).await);
             let view = status(turno, &key).await;
@@ -53,13 +55,15 @@ async fn an_answer_commits_with_its_transaction(bed: &TestStore) {
 
 /// After a rollback, the work is in flight as before, and can be answered.
 #[rule]
-async fn an_answer_is_undone_with_its_transaction(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
-    for caller in bed.callers() {
+async fn an_answer_is_undone_with_its_transaction(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
+    for caller in test_store.callers() {
         let key = format!("{caller:?}");
         let claim = Arc::new(take(&turno, &key).await);
         let before = status(&turno, &key).await;
-        let tx = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
+        let tx = open(test_store, *caller, &turno, &claim, &[])
+            .await
+            .unwrap();
         tx.roll_back().await;
         in_flight(begin(&other, &key).await);
         assert_eq!(status(&turno, &key).await, before, "{key}");
@@ -70,15 +74,17 @@ async fn an_answer_is_undone_with_its_transaction(bed: &TestStore) {
 
 /// The answer and the events of its transaction are both stored, or neither is.
 #[rule]
-async fn an_answer_and_its_events_are_one(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_answer_and_its_events_are_one(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let mut emitted = 0;
-    for caller in bed.callers() {
+    for caller in test_store.callers() {
         for commits in [false, true] {
             let key = format!("{caller:?}/{commits}");
             let claim = Arc::new(take(&turno, &key).await);
             let events = [event(1), event(2)];
-            let tx = open(bed, *caller, &turno, &claim, &events).await.unwrap();
+            let tx = open(test_store, *caller, &turno, &claim, &events)
+                .await
+                .unwrap();
             assert_eq!(tx.emitted.len(), 2);
             assert_eq!(counts(&turno).await[0], emitted, "{key}");
             if commits {
@@ -96,19 +102,21 @@ async fn an_answer_and_its_events_are_one(bed: &TestStore) {
 
 /// A stale answer fails the transaction as lost, and nothing in it is applied.
 #[rule]
-async fn a_stale_answer_fails_its_transaction(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
-    for caller in bed.callers() {
+async fn a_stale_answer_fails_its_transaction(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
+    for caller in test_store.callers() {
         for done in [false, true] {
             let key = format!("{caller:?}/{done}");
             let stale = Arc::new(take(&turno, &key).await);
-            bed.expire_once(&key).await;
+            test_store.expire_once(&key).await;
             let newest = take_over(&other, &key).await;
             if done {
                 newest.complete("new").await.unwrap();
             }
             let before = status(&turno, &key).await;
-            let refused = open(bed, *caller, &turno, &stale, &[event(1)]).await.err();
+            let refused = open(test_store, *caller, &turno, &stale, &[event(1)])
+                .await
+                .err();
             let error = refused.expect("refused");
             assert!(error.is_lost(), "{key}: {error}");
             timeout(TIMEOUT, stale.stale()).await.expect("it is known");
@@ -124,16 +132,20 @@ async fn a_stale_answer_fails_its_transaction(bed: &TestStore) {
 
 /// A repeated answer in a transaction succeeds, and the first one stays.
 #[rule]
-async fn an_answer_said_again_in_a_transaction_stays(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn an_answer_said_again_in_a_transaction_stays(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let key = format!("{caller:?}");
         let claim = Arc::new(take(&turno, &key).await);
-        let first = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
+        let first = open(test_store, *caller, &turno, &claim, &[])
+            .await
+            .unwrap();
         first.commit().await;
         // As `run_with` does after the work has answered in its own transaction.
         assert_eq!(claim.complete("again").await.unwrap(), OnceSettled::Done);
-        let again = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
+        let again = open(test_store, *caller, &turno, &claim, &[])
+            .await
+            .unwrap();
         again.commit().await;
         let view = status(&turno, &key).await;
         assert_eq!((view.answer.as_deref(), view.late), (Some(r#""in tx""#), 0));
@@ -142,18 +154,20 @@ async fn an_answer_said_again_in_a_transaction_stays(bed: &TestStore) {
 
 /// A claim that is dropped after its transaction leaves the answer as it is, and is not recorded as late.
 #[rule]
-async fn a_claim_answered_in_a_transaction_is_dropped_quietly(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn a_claim_answered_in_a_transaction_is_dropped_quietly(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let key = format!("{caller:?}");
         let claim = Arc::new(take(&turno, &key).await);
-        let tx = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
+        let tx = open(test_store, *caller, &turno, &claim, &[])
+            .await
+            .unwrap();
         tx.commit().await;
         drop(claim);
     }
     turno.close().await;
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let view = status(&turno, &format!("{caller:?}")).await;
         assert_eq!((view.state, view.late), (OnceState::Done, 0), "{caller:?}");
     }
@@ -161,12 +175,14 @@ async fn a_claim_answered_in_a_transaction_is_dropped_quietly(bed: &TestStore) {
 
 /// A begin during an open transaction returns at once, with any options.
 #[rule]
-async fn a_begin_beside_an_open_answer_does_not_wait(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
-    for caller in bed.callers() {
+async fn a_begin_beside_an_open_answer_does_not_wait(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
+    for caller in test_store.callers() {
         let key = format!("{caller:?}");
         let claim = Arc::new(take(&turno, &key).await);
-        let tx = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
+        let tx = open(test_store, *caller, &turno, &claim, &[])
+            .await
+            .unwrap();
         let plain = other.once(&key);
         for once in [
             plain.clone(),
@@ -183,15 +199,17 @@ async fn a_begin_beside_an_open_answer_does_not_wait(bed: &TestStore) {
 
 /// While its answer is being written, the work cannot be taken over, even after its lease; and then the answer counts.
 #[rule]
-async fn work_being_answered_is_not_taken_over(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
-    for caller in bed.callers() {
+async fn work_being_answered_is_not_taken_over(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
+    for caller in test_store.callers() {
         for commits in [true, false] {
             let key = format!("{caller:?}/{commits}");
             // A short lease, because on some stores times cannot be shifted while the transaction is open.
             let once = turno.once(&key).lease(Duration::from_millis(150));
             let claim = Arc::new(fresh(once.begin().await.unwrap()));
-            let tx = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
+            let tx = open(test_store, *caller, &turno, &claim, &[])
+                .await
+                .unwrap();
             crate::eventually_async(TIMEOUT, "the lease's end", async || {
                 (turno::clock::machine() > claim.grant().expires_at).then_some(())
             })
@@ -199,7 +217,7 @@ async fn work_being_answered_is_not_taken_over(bed: &TestStore) {
             let rerun = other.once(&key).unknown(AfterUnknown::Rerun);
             let waits = rerun.clone().wait(TIMEOUT);
             let waiting = tokio::spawn(async move { waits.begin().await.unwrap() });
-            if !bed.is_sqlite() {
+            if !test_store.is_sqlite() {
                 // On a store with a single writer, a takeover has to wait for it.
                 let outcome = timeout(secs(5), rerun.begin()).await;
                 in_flight(outcome.expect("it waits for a transaction").unwrap());
@@ -221,17 +239,19 @@ async fn work_being_answered_is_not_taken_over(bed: &TestStore) {
 
 /// Begins that are batched with one for a key in an open transaction do not wait for it.
 #[rule]
-async fn neighbours_of_an_open_answer_do_not_wait(bed: &TestStore) {
-    if bed.is_sqlite() {
+async fn neighbours_of_an_open_answer_do_not_wait(test_store: &TestStore) {
+    if test_store.is_sqlite() {
         // There is a single writer: a begin waits for any open transaction.
         return;
     }
-    let (turno, other) = (bed.turno().await, bed.turno().await);
-    for caller in bed.callers() {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
+    for caller in test_store.callers() {
         let busy = format!("{caller:?}");
         let once = turno.once(&busy).lease(Duration::from_millis(150));
         let claim = Arc::new(fresh(once.begin().await.unwrap()));
-        let tx = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
+        let tx = open(test_store, *caller, &turno, &claim, &[])
+            .await
+            .unwrap();
         crate::eventually_async(TIMEOUT, "the lease's end", async || {
             (turno::clock::machine() > claim.grant().expires_at).then_some(())
         })
@@ -262,15 +282,17 @@ async fn neighbours_of_an_open_answer_do_not_wait(bed: &TestStore) {
 
 /// Completions that are batched with one whose row is locked by another transaction do not wait, either.
 #[rule]
-async fn answers_beside_an_open_one_do_not_wait(bed: &TestStore) {
-    if bed.is_sqlite() {
+async fn answers_beside_an_open_one_do_not_wait(test_store: &TestStore) {
+    if test_store.is_sqlite() {
         return;
     }
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let key = format!("{caller:?}");
         let claim = Arc::new(take(&turno, &key).await);
-        let tx = open(bed, *caller, &turno, &claim, &[]).await.unwrap();
+        let tx = open(test_store, *caller, &turno, &claim, &[])
+            .await
+            .unwrap();
         let said_twice = {
             let (turno, claim) = (turno.clone(), claim.id().clone());
             tokio::spawn(async move { turno.once_complete(&claim, Some("2"), None).await })

@@ -10,18 +10,18 @@ use crate::conformance::once::fixtures::*;
 use crate::conformance::{TestStore, rule};
 
 /// Creates a lost run of a key.
-async fn vanished(bed: &TestStore, turno: &Turno, key: &str) -> Token {
+async fn vanished(test_store: &TestStore, turno: &Turno, key: &str) -> Token {
     let claim = turno.once(key).worker("gone").begin().await.unwrap();
     let token = fresh(claim).detach().token;
-    bed.expire_once(key).await;
+    test_store.expire_once(key).await;
     token
 }
 
 /// A run whose lease has expired is unknown. With the policy to refuse, nothing is changed.
 #[rule]
-async fn a_run_past_its_lease_is_unknown(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
-    vanished(bed, &turno, "k").await;
+async fn a_run_past_its_lease_is_unknown(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
+    vanished(test_store, &turno, "k").await;
     let before = status(&turno, "k").await;
     assert_eq!(before.state, OnceState::Unknown);
     for turno in [&turno, &other] {
@@ -37,9 +37,9 @@ async fn a_run_past_its_lease_is_unknown(bed: &TestStore) {
 
 /// With the policy to rerun, the caller takes over the work, as a further attempt with a greater token.
 #[rule]
-async fn a_rerun_takes_over(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
-    let mut last = vanished(bed, &turno, "k").await;
+async fn a_rerun_takes_over(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
+    let mut last = vanished(test_store, &turno, "k").await;
     for attempt in 2..5 {
         let again = take_over(&other, "k").await;
         assert_eq!(again.attempt(), attempt);
@@ -48,7 +48,7 @@ async fn a_rerun_takes_over(bed: &TestStore) {
         let outcome = turno.once("k").unknown(AfterUnknown::Rerun);
         assert_eq!(in_flight(outcome.begin().await.unwrap()).attempt, attempt);
         again.detach();
-        bed.expire_once("k").await;
+        test_store.expire_once("k").await;
     }
     let last = take_over(&turno, "k").await;
     last.complete("done").await.unwrap();
@@ -58,11 +58,11 @@ async fn a_rerun_takes_over(bed: &TestStore) {
 
 /// Of many concurrent reruns exactly one gets the work.
 #[rule]
-async fn of_many_reruns_one_gets_it(bed: &TestStore) {
-    let machines = [bed.turno().await, bed.turno().await];
+async fn of_many_reruns_one_gets_it(test_store: &TestStore) {
+    let machines = [test_store.turno().await, test_store.turno().await];
     for round in 0..3 {
         let key = format!("k/{round}");
-        vanished(bed, &machines[0], &key).await;
+        vanished(test_store, &machines[0], &key).await;
         let mut tasks = tokio::task::JoinSet::new();
         for n in 0..20 {
             let once = machines[n % 2].once(&key).unknown(AfterUnknown::Rerun);
@@ -84,8 +84,8 @@ async fn of_many_reruns_one_gets_it(bed: &TestStore) {
 
 /// A run that is marked as doubtful is unknown at once.
 #[rule]
-async fn a_doubted_run_is_unknown_at_once(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_doubted_run_is_unknown_at_once(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let claim = take(&turno, "k").await;
     assert_eq!(claim.release_unknown().await.unwrap(), OnceSettled::Done);
     assert_eq!(unknown(begin(&other, "k").await).attempt, 1);
@@ -96,8 +96,8 @@ async fn a_doubted_run_is_unknown_at_once(bed: &TestStore) {
 
 /// It is remembered for as long as the answer would have been kept, and for at least a day; then the key is new again.
 #[rule]
-async fn unknown_is_remembered_for_a_day_at_least(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn unknown_is_remembered_for_a_day_at_least(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let hour = Duration::from_secs(3600);
     for (key, ttl, remembered) in [
         ("zero", Duration::ZERO, DAY),
@@ -106,10 +106,10 @@ async fn unknown_is_remembered_for_a_day_at_least(bed: &TestStore) {
     ] {
         let once = turno.once(key).ttl(ttl);
         let claim = fresh(once.begin().await.unwrap()).detach();
-        bed.expire_once(key).await;
-        bed.age_once(key, remembered - hour).await;
+        test_store.expire_once(key).await;
+        test_store.age_once(key, remembered - hour).await;
         unknown(once.begin().await.unwrap());
-        bed.age_once(key, hour).await;
+        test_store.age_once(key, hour).await;
         assert_eq!(turno.once(key).status().await.unwrap(), None, "{key}");
         let next = fresh(once.begin().await.unwrap());
         // As if it had been swept: a sweep is only a cleanup.
@@ -145,12 +145,12 @@ async fn run_with_probe(
 
 /// The probe is called if and only if an earlier run was lost, and decides what is done.
 #[rule]
-async fn a_probe_decides(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_probe_decides(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let (outcome, asked, done) = run_with_probe(&turno, "new", Ok(Probe::NotDone)).await;
     assert_eq!((outcome.unwrap().as_str(), asked, done), ("done now", 0, 1));
 
-    vanished(bed, &turno, "done").await;
+    vanished(test_store, &turno, "done").await;
     let found = Ok(Probe::Done("done then".to_owned()));
     let (outcome, asked, done) = run_with_probe(&other, "done", found).await;
     assert_eq!(
@@ -160,7 +160,7 @@ async fn a_probe_decides(bed: &TestStore) {
     let (outcome, asked, _) = run_with_probe(&turno, "done", Ok(Probe::NotDone)).await;
     assert_eq!((outcome.unwrap().as_str(), asked), ("done then", 0));
 
-    vanished(bed, &turno, "not done").await;
+    vanished(test_store, &turno, "not done").await;
     let (outcome, asked, done) = run_with_probe(&other, "not done", Ok(Probe::NotDone)).await;
     assert_eq!((outcome.unwrap().as_str(), asked, done), ("done now", 1, 1));
     assert_eq!(
@@ -171,9 +171,9 @@ async fn a_probe_decides(bed: &TestStore) {
 
 /// A probe that is unsure or fails leaves the key unknown, and the next caller probes again.
 #[rule]
-async fn a_probe_that_cannot_tell_leaves_it_unknown(bed: &TestStore) {
-    let turno = bed.turno().await;
-    vanished(bed, &turno, "k").await;
+async fn a_probe_that_cannot_tell_leaves_it_unknown(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    vanished(test_store, &turno, "k").await;
     for _ in 0..2 {
         let (outcome, asked, done) = run_with_probe(&turno, "k", Ok(Probe::Unsure)).await;
         let Err(OnceError::Unknown(run)) = outcome else {
@@ -193,9 +193,9 @@ async fn a_probe_that_cannot_tell_leaves_it_unknown(bed: &TestStore) {
 
 /// An operator who has checked completes the claim by its id, and all callers get that answer.
 #[rule]
-async fn a_person_completes_what_is_unknown(bed: &TestStore) {
-    let (turno, person) = (bed.turno().await, bed.turno().await);
-    vanished(bed, &turno, "pago/ñ@7").await;
+async fn a_person_completes_what_is_unknown(test_store: &TestStore) {
+    let (turno, person) = (test_store.turno().await, test_store.turno().await);
+    vanished(test_store, &turno, "pago/ñ@7").await;
     let name = status(&person, "pago/ñ@7").await.claim.to_string();
     let claim = name.parse().unwrap();
     let settled = person
@@ -212,8 +212,8 @@ async fn a_person_completes_what_is_unknown(bed: &TestStore) {
 
 /// An operator who has checked can forget a key that is done or unknown, and no other: the next caller runs the work.
 #[rule]
-async fn a_person_forgets(bed: &TestStore) {
-    let (turno, person) = (bed.turno().await, bed.turno().await);
+async fn a_person_forgets(test_store: &TestStore) {
+    let (turno, person) = (test_store.turno().await, test_store.turno().await);
     assert!(!person.once("never").forget().await.unwrap());
     take(&turno, "in flight").await.detach();
     assert!(!person.once("in flight").forget().await.unwrap());
@@ -221,7 +221,7 @@ async fn a_person_forgets(bed: &TestStore) {
     take(&turno, "given back").await.release().await.unwrap();
     assert!(!person.once("given back").forget().await.unwrap());
     answer(&turno, "done", "once").await;
-    vanished(bed, &turno, "unknown").await;
+    vanished(test_store, &turno, "unknown").await;
     for key in ["done", "unknown"] {
         let token = status(&turno, key).await.claim.token;
         assert!(person.once(key).forget().await.unwrap());
@@ -235,13 +235,13 @@ async fn a_person_forgets(bed: &TestStore) {
 }
 
 /// Two clients request the same payment; the first one's process dies after it has paid. Returns the number of payments.
-async fn pays(bed: &TestStore, key: &str, when_over: impl AsyncFnOnce()) -> u32 {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn pays(test_store: &TestStore, key: &str, when_over: impl AsyncFnOnce()) -> u32 {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let mut paid = 0;
     let first = take(&turno, key).await;
     paid += 1;
     first.detach();
-    bed.expire_once(key).await;
+    test_store.expire_once(key).await;
     when_over().await;
     let outcome = other
         .once(key)
@@ -256,17 +256,17 @@ async fn pays(bed: &TestStore, key: &str, when_over: impl AsyncFnOnce()) -> u32 
 
 /// With the policy to refuse, the work of a lost run is not repeated.
 #[rule]
-async fn a_vanished_run_is_not_repeated(bed: &TestStore) {
-    assert_eq!(pays(bed, "k", async || {}).await, 1);
+async fn a_vanished_run_is_not_repeated(test_store: &TestStore) {
+    assert_eq!(pays(test_store, "k", async || {}).await, 1);
 }
 
 /// The control: if the end of the lease freed the key, as that of a lock does, the work would be done twice.
 #[rule]
-async fn with_a_lock_a_vanished_run_would_be_repeated(bed: &TestStore) {
+async fn with_a_lock_a_vanished_run_would_be_repeated(test_store: &TestStore) {
     let free = async || {
         let over =
             "update turno.once set state = 'released' where state = 'running' and until <= {now}";
-        bed.run(over).await;
+        test_store.run(over).await;
     };
-    assert_eq!(pays(bed, "k", free).await, 2);
+    assert_eq!(pays(test_store, "k", free).await, 2);
 }

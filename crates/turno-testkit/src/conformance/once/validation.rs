@@ -14,8 +14,8 @@ const TEN_YEARS: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 /// A key may be any printable text, and is never interpreted.
 #[rule]
-async fn keys_may_be_anything_printable(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn keys_may_be_anything_printable(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let long = "ñ".repeat(127) + "x";
     let keys = [
         "préstamo/ñandú",
@@ -58,7 +58,7 @@ async fn keys_may_be_anything_printable(bed: &TestStore) {
         assert_eq!(outcome.unwrap(), key);
     }
     assert_eq!(
-        bed.stored_keys().await,
+        test_store.stored_keys().await,
         keys.len() as i64,
         "every one is a key of its own"
     );
@@ -69,8 +69,8 @@ async fn keys_may_be_anything_printable(bed: &TestStore) {
 
 /// Invalid arguments are rejected with their field named, and nothing is stored.
 #[rule]
-async fn a_bad_question_names_its_field(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_bad_question_names_its_field(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let long = "x".repeat(256);
     let once = || turno.once("k");
     let attempts = [
@@ -117,19 +117,19 @@ async fn a_bad_question_names_its_field(bed: &TestStore) {
             assert_eq!(error.field(), Some("key"));
         }
     }
-    assert_eq!(bed.stored_keys().await, 0);
+    assert_eq!(test_store.stored_keys().await, 0);
 }
 
 /// The store also accepts the minimum and maximum values.
 #[rule]
-async fn the_extremes_are_allowed(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn the_extremes_are_allowed(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let once = turno.once("most").lease(DAY).ttl(TEN_YEARS);
     let claim = fresh(once.quota("a", 1_000_000).begin().await.unwrap());
     turno.once_extend(claim.id(), DAY).await.unwrap();
     let settled = claim.complete_for("done", TEN_YEARS).await.unwrap();
     assert_eq!(settled, OnceSettled::Done);
-    bed.age_once("most", DAY * 3659).await;
+    test_store.age_once("most", DAY * 3659).await;
     replay(begin(&turno, "most").await);
     let least = turno.once("least").lease(Duration::from_millis(1));
     fresh(least.ttl(Duration::ZERO).begin().await.unwrap()).detach();
@@ -137,9 +137,9 @@ async fn the_extremes_are_allowed(bed: &TestStore) {
 
 /// An answer is JSON of limited size. After an invalid one, the key is in flight as before.
 #[rule]
-async fn a_bad_answer_names_its_field(bed: &TestStore) {
+async fn a_bad_answer_names_its_field(test_store: &TestStore) {
     let small = Turno::builder().max_payload(100);
-    let turno = small.connect(bed.url()).await.unwrap();
+    let turno = small.connect(test_store.url()).await.unwrap();
     let claim = take(&turno, "k").await;
     let before = status(&turno, "k").await;
     for text in [
@@ -173,9 +173,9 @@ async fn a_bad_answer_names_its_field(bed: &TestStore) {
 
 /// The maximum size of an answer is a setting, and large ones are replayed completely.
 #[rule]
-async fn a_larger_answer_can_be_allowed(bed: &TestStore) {
+async fn a_larger_answer_can_be_allowed(test_store: &TestStore) {
     let large = Turno::builder().max_payload(4 * 1024 * 1024);
-    let turno = large.connect(bed.url()).await.unwrap();
+    let turno = large.connect(test_store.url()).await.unwrap();
     let text = "ñ\"\\".repeat(500_000);
     answer(&turno, "k", &text).await;
     let outcome = turno.once("k").run(async || Err::<String, _>("never run"));
@@ -184,8 +184,8 @@ async fn a_larger_answer_can_be_allowed(bed: &TestStore) {
 
 /// A claim that no store can know is stale, whatever its content.
 #[rule]
-async fn a_strange_claim_is_stale(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_strange_claim_is_stale(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     take(&turno, "k").await.detach();
     for token in [0, 1, 999_999_999_999_999_999] {
         let claim = OnceClaim {

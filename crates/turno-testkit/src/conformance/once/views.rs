@@ -20,8 +20,8 @@ async fn list(turno: &Turno, state: Option<OnceState>, prefix: &str) -> Vec<Stri
 
 /// A status has all data of a key, in each state.
 #[rule]
-async fn a_status_of_a_key_tells_everything(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_status_of_a_key_tells_everything(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     assert_eq!(turno.once("k").status().await.unwrap(), None);
     let once = turno.once("k").worker("w").fingerprint("f").lease(LONG);
     let claim = fresh(once.quota("s", 5).begin().await.unwrap());
@@ -42,7 +42,7 @@ async fn a_status_of_a_key_tells_everything(bed: &TestStore) {
     assert_eq!(running, expected);
     let ago = clock::machine().duration_since(running.began_at);
     assert!(ago.abs() < jiff::SignedDuration::from_secs(20), "{ago}");
-    bed.expire_once("k").await;
+    test_store.expire_once("k").await;
     let gone = status(&turno, "k").await;
     assert_eq!(gone.state, OnceState::Unknown);
     assert!(gone.expires_at < clock::machine());
@@ -56,8 +56,8 @@ async fn a_status_of_a_key_tells_everything(bed: &TestStore) {
 
 /// A list has the keys in flight, done or unknown, in order, by state and by prefix, without the answers.
 #[rule]
-async fn a_list_has_what_is_known(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_list_has_what_is_known(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     take(&turno, "b/running").await.detach();
     answer(&turno, "a/done", "secret").await;
     take(&turno, "c/unknown")
@@ -67,9 +67,9 @@ async fn a_list_has_what_is_known(bed: &TestStore) {
         .unwrap();
     take(&turno, "a/given back").await.release().await.unwrap();
     answer(&turno, "a/over", "old").await;
-    bed.age_once("a/over", DAY + secs(1)).await;
+    test_store.age_once("a/over", DAY + secs(1)).await;
     take(&turno, "a/long gone").await.detach();
-    bed.age_once("a/long gone", DAY * 3).await;
+    test_store.age_once("a/long gone", DAY * 3).await;
     assert_eq!(
         list(&turno, None, "").await,
         ["a/done", "b/running", "c/unknown"]
@@ -99,8 +99,8 @@ async fn a_list_has_what_is_known(bed: &TestStore) {
 
 /// A prefix is literal text, not a pattern.
 #[rule]
-async fn a_prefix_of_keys_is_no_pattern(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_prefix_of_keys_is_no_pattern(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let keys = ["a%b", "a_b", "axb", "A%b", "a\\b", "añb", "añc", "🔒1"];
     for key in keys {
         take(&turno, key).await.detach();
@@ -127,8 +127,8 @@ async fn a_prefix_of_keys_is_no_pattern(bed: &TestStore) {
 
 /// The pages together have each key once.
 #[rule]
-async fn pages_of_keys_are_complete(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn pages_of_keys_are_complete(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let mut all = Vec::new();
     for n in 0..12 {
         let key = format!("p/{n:02}");

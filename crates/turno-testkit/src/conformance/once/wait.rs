@@ -31,16 +31,16 @@ fn assert_prompt(mut took: Vec<Duration>) {
 
 /// A waiter gets the answer as soon as it exists, on any machine.
 #[rule]
-async fn an_answer_reaches_who_waits(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn an_answer_reaches_who_waits(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let mut took = Vec::new();
     for n in 0..3 {
         let key = format!("k/{n}");
         let claim = take(&turno, &key).await;
         let here = ask(turno.once(&key));
         let there = ask(other.once(&key));
-        bed.until_awaited(&key, &turno).await;
-        bed.until_awaited(&key, &other).await;
+        test_store.until_awaited(&key, &turno).await;
+        test_store.until_awaited(&key, &other).await;
         assert!(!here.is_finished() && !there.is_finished());
         let answered = Instant::now();
         claim.complete(&n).await.unwrap();
@@ -55,17 +55,17 @@ async fn an_answer_reaches_who_waits(bed: &TestStore) {
 
 /// A waiter gets an answer that commits with the caller's own transaction.
 #[rule]
-async fn a_commit_reaches_who_waits(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
-    for caller in bed.callers() {
+async fn a_commit_reaches_who_waits(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
+    for caller in test_store.callers() {
         let mut took = Vec::new();
         for n in 0..3 {
             let key = format!("{caller:?}/{n}");
             let claim = Arc::new(take(&turno, &key).await);
             let waiter = ask(other.once(&key));
-            bed.until_awaited(&key, &other).await;
+            test_store.until_awaited(&key, &other).await;
             let write = Write::Answer(claim.clone(), "done".into(), turno.clone(), Vec::new());
-            let tx = bed.open_inbox(*caller, write).await.unwrap();
+            let tx = test_store.open_inbox(*caller, write).await.unwrap();
             assert!(!waiter.is_finished(), "{key}: not committed");
             let answered = Instant::now();
             tx.commit().await;
@@ -79,8 +79,8 @@ async fn a_commit_reaches_who_waits(bed: &TestStore) {
 
 /// After its timeout, and not before, a waiter gets the run in flight.
 #[rule]
-async fn a_wait_ends_as_in_flight(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_wait_ends_as_in_flight(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let once = turno.once("k").worker("first").lease(LONG);
     fresh(once.begin().await.unwrap()).detach();
     let asked = Instant::now();
@@ -92,8 +92,8 @@ async fn a_wait_ends_as_in_flight(bed: &TestStore) {
 
 /// When the run is lost, without a notification, a waiter gets that result, or takes over.
 #[rule]
-async fn a_vanished_run_ends_the_wait(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_vanished_run_ends_the_wait(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let lease = Duration::from_millis(300);
     let begin = async |key| {
         let claim = turno.once(key).lease(lease).begin().await.unwrap();
@@ -130,14 +130,14 @@ async fn a_vanished_run_ends_the_wait(bed: &TestStore) {
 
 /// When the work is released or marked as doubtful, a waiter gets the result at once.
 #[rule]
-async fn a_release_reaches_who_waits(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn a_release_reaches_who_waits(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let mut took = Vec::new();
     for n in 0..3 {
         let key = format!("released/{n}");
         let claim = take(&turno, &key).await;
         let waiter = ask(other.once(&key));
-        bed.until_awaited(&key, &other).await;
+        test_store.until_awaited(&key, &other).await;
         let released = Instant::now();
         claim.release().await.unwrap();
         let next = fresh(outcome(waiter).await);
@@ -148,15 +148,15 @@ async fn a_release_reaches_who_waits(bed: &TestStore) {
     assert_prompt(took);
     let claim = take(&turno, "doubted").await;
     let waiter = ask(other.once("doubted"));
-    bed.until_awaited("doubted", &other).await;
+    test_store.until_awaited("doubted", &other).await;
     claim.release_unknown().await.unwrap();
     unknown(outcome(waiter).await);
 }
 
 /// Other content is a mismatch at once, with any timeout.
 #[rule]
-async fn a_mismatch_does_not_wait(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_mismatch_does_not_wait(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let first = turno.once("k").fingerprint("one").begin().await.unwrap();
     fresh(first).detach();
     let begun = outcome(ask(turno.once("k").fingerprint("two"))).await;
@@ -165,10 +165,10 @@ async fn a_mismatch_does_not_wait(bed: &TestStore) {
 
 /// Of many waiters in one instance, one polls for all; the others read only after a notification.
 #[rule]
-async fn many_who_wait_look_little(bed: &TestStore) {
+async fn many_who_wait_look_little(test_store: &TestStore) {
     const MANY: usize = 30;
-    let runner = bed.turno().await;
-    let (turno, looks) = bed.counted().await;
+    let runner = test_store.turno().await;
+    let (turno, looks) = test_store.counted().await;
     let looked = || looks.load(Ordering::SeqCst);
     let claim = take(&runner, "k").await;
     let waiters: Vec<_> = (0..MANY).map(|_| ask(turno.once("k"))).collect();
@@ -179,7 +179,7 @@ async fn many_who_wait_look_little(bed: &TestStore) {
         .await;
     };
     wait_for(MANY).await;
-    bed.until_awaited("k", &turno).await;
+    test_store.until_awaited("k", &turno).await;
     // Long enough that each waiter would have polled several times by itself. Where waiters are notified until the end of the
     // lease, not even one polls.
     if turno.store().waiter_alive().is_some() {
@@ -197,8 +197,8 @@ async fn many_who_wait_look_little(bed: &TestStore) {
 
 /// When the timeout of the waiter that polls for all is over, another one polls.
 #[rule]
-async fn who_looks_for_all_hands_over(bed: &TestStore) {
-    let (turno, runner) = (bed.turno().await, bed.turno().await);
+async fn who_looks_for_all_hands_over(test_store: &TestStore) {
+    let (turno, runner) = (test_store.turno().await, test_store.turno().await);
     // The end of the lease is shifted directly in the store, so polls must be more frequent than at that end.
     let mut settings = turno.settings().clone();
     settings.idle_poll_max = Duration::from_secs(1);
@@ -209,11 +209,11 @@ async fn who_looks_for_all_hands_over(bed: &TestStore) {
         let once = turno.once("k").wait(Duration::from_millis(300));
         tokio::spawn(async move { once.begin().await.unwrap() })
     };
-    bed.until_awaited("k", &turno).await;
+    test_store.until_awaited("k", &turno).await;
     let others = [ask(turno.once("k")), ask(turno.once("k"))];
     in_flight(outcome(first).await);
     // There is no notification that the run is over: only a poll finds it.
-    bed.expire_once("k").await;
+    test_store.expire_once("k").await;
     let asked = Instant::now();
     for other in others {
         unknown(outcome(other).await);
@@ -223,11 +223,11 @@ async fn who_looks_for_all_hands_over(bed: &TestStore) {
 
 /// A waiter that is cancelled affects neither the other waiters nor the run in flight.
 #[rule]
-async fn who_goes_away_is_not_missed(bed: &TestStore) {
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+async fn who_goes_away_is_not_missed(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let claim = take(&turno, "k").await;
     let gone = ask(other.once("k"));
-    bed.until_awaited("k", &other).await;
+    test_store.until_awaited("k", &other).await;
     let stays = ask(other.once("k"));
     gone.abort();
     assert!(gone.await.unwrap_err().is_cancelled());

@@ -8,8 +8,8 @@ use crate::conformance::{TestStore, rule};
 
 /// With skip, the event is set aside, and its key continues.
 #[rule]
-async fn a_skipped_event_lets_its_key_go_on(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_skipped_event_lets_its_key_go_on(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ids = emit_keyed(&turno, &["a"], 3).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Skip).await;
     assert_eq!(counts(&turno).await, [2, 0, 0, 0, 1, 0]);
@@ -33,8 +33,8 @@ async fn a_skipped_event_lets_its_key_go_on(bed: &TestStore) {
 
 /// With block, its key waits until the event is requeued, and is then published first.
 #[rule]
-async fn a_blocked_event_holds_its_key(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_blocked_event_holds_its_key(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
     let first = take(&turno, 1, Order::ByKey).await;
     kill(&turno, &first, OnDead::Block).await;
@@ -77,8 +77,8 @@ async fn a_blocked_event_holds_its_key(bed: &TestStore) {
 
 /// When a blocked event is discarded, its key continues.
 #[rule]
-async fn a_discarded_event_is_gone(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_discarded_event_is_gone(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Block).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Skip).await;
@@ -101,8 +101,8 @@ async fn a_discarded_event_is_gone(bed: &TestStore) {
 /// With park, later events of the key are set aside too, also those emitted afterwards. After a requeue, all of them are
 /// published in their order.
 #[rule]
-async fn a_parked_key_is_set_aside_together(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_parked_key_is_set_aside_together(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Park).await;
     assert_eq!(turno.outbox().stats().await.unwrap().parked_keys, 1);
@@ -138,15 +138,15 @@ async fn a_parked_key_is_set_aside_together(bed: &TestStore) {
 
 /// A key that is parked while a claim waits for its turn is parked for that claim, too. On SQLite no claim waits.
 #[rule]
-async fn a_claim_that_waited_sees_a_parked_key(bed: &TestStore) {
-    if bed.is_sqlite() {
+async fn a_claim_that_waited_sees_a_parked_key(test_store: &TestStore) {
+    if test_store.is_sqlite() {
         return;
     }
-    let (turno, other) = (bed.turno().await, bed.turno().await);
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
     emit_keyed(&turno, &["a"], 2).await;
     let first = take(&turno, 1, Order::ByKey).await;
     // This lock serializes the claims of a queue.
-    let db = bed.postgres_connection().await;
+    let db = test_store.postgres_connection().await;
     db.batch_execute("begin; select pg_advisory_xact_lock(1953853038, turno.outbox_queue())")
         .await
         .unwrap();
@@ -154,7 +154,7 @@ async fn a_claim_that_waited_sees_a_parked_key(bed: &TestStore) {
     crate::eventually_async(crate::conformance::lock::fixtures::TIMEOUT, "the claim to wait", async || {
         let waiters = "select count(*) from pg_locks where locktype = 'advisory' and not granted \
              and classid = 1953853038 and database = (select oid from pg_database where datname = current_database())";
-        (bed.number(waiters).await == 1).then_some(())
+        (test_store.number(waiters).await == 1).then_some(())
     })
     .await;
     kill(&turno, &first, OnDead::Park).await;
@@ -165,8 +165,8 @@ async fn a_claim_that_waited_sees_a_parked_key(bed: &TestStore) {
 
 /// When all parked events of a key are discarded, the key continues.
 #[rule]
-async fn a_key_given_up_goes_on(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_key_given_up_goes_on(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ids = emit_keyed(&turno, &["a"], 1).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Park).await;
     assert_eq!(turno.outbox().discard(&ids, "ana").await.unwrap(), 1);
@@ -177,8 +177,8 @@ async fn a_key_given_up_goes_on(bed: &TestStore) {
 
 /// Dispatched events are removed; their ids stay, and complete events if archiving is on.
 #[rule]
-async fn dispatched_events_leave_a_record(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn dispatched_events_leave_a_record(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ids = emit_keyed(&turno, &["a", "b", "c"], 1).await;
     let taken = take(&turno, 2, Order::ByKey).await;
     send(&turno, &taken).await;
@@ -203,7 +203,8 @@ async fn dispatched_events_leave_a_record(bed: &TestStore) {
     assert_eq!(whole.payload.as_deref(), Some("2"));
     assert_eq!(whole.key.as_deref(), Some("c"));
     // The record is deleted when it is old enough, and the archive later.
-    bed.age_outbox(crate::conformance::lock::fixtures::secs(8 * 24 * 60 * 60))
+    test_store
+        .age_outbox(crate::conformance::lock::fixtures::secs(8 * 24 * 60 * 60))
         .await;
     turno.sweep(&turno::lock::Sweep::default()).await.unwrap();
     assert!(list(&turno, EventState::Dispatched).await.is_empty());
@@ -217,12 +218,13 @@ async fn dispatched_events_leave_a_record(bed: &TestStore) {
 
 /// A sweep that deletes old failed items keeps dead events: an operator has to decide about their keys.
 #[rule]
-async fn a_sweep_keeps_dead_events(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_sweep_keeps_dead_events(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit_keyed(&turno, &["a", "b"], 1).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Skip).await;
     kill(&turno, &take(&turno, 1, Order::ByKey).await, OnDead::Park).await;
-    bed.age_failures(crate::conformance::lock::fixtures::secs(365 * 24 * 60 * 60))
+    test_store
+        .age_failures(crate::conformance::lock::fixtures::secs(365 * 24 * 60 * 60))
         .await;
     let sweep = turno::lock::Sweep {
         keep_failed: Some(crate::conformance::lock::fixtures::secs(0)),
@@ -234,8 +236,8 @@ async fn a_sweep_keeps_dead_events(bed: &TestStore) {
 
 /// Lists are paged.
 #[rule]
-async fn events_are_listed_page_by_page(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn events_are_listed_page_by_page(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ids = emit_keyed(&turno, &["a", "b", "c", "d", "e"], 1).await;
     let outbox = turno.outbox();
     let first = outbox.list(EventState::Pending, None, 2).await.unwrap();

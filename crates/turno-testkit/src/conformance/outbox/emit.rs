@@ -10,8 +10,8 @@ use crate::conformance::{TestStore, rule};
 
 /// An event is claimed as it was emitted, byte for byte.
 #[rule]
-async fn an_event_is_kept_whole(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_event_is_kept_whole(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let event = Event::from_json(
         "TicketCreatedEvent",
@@ -47,11 +47,11 @@ async fn an_event_is_kept_whole(bed: &TestStore) {
 
 /// Ids are UUIDs of version 7 and grow with time.
 #[rule]
-async fn ids_grow_with_the_time(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn ids_grow_with_the_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let mut all = Vec::new();
-    for caller in bed.callers() {
-        let tx = bed.open_emit(*caller, &turno, &[event(0)]).await;
+    for caller in test_store.callers() {
+        let tx = test_store.open_emit(*caller, &turno, &[event(0)]).await;
         all.extend(tx.emitted.clone());
         tx.commit().await;
     }
@@ -62,16 +62,16 @@ async fn ids_grow_with_the_time(bed: &TestStore) {
 
 /// An event that is emitted in a transaction is visible to no other caller before the commit, and then to all.
 #[rule]
-async fn an_event_commits_with_its_transaction(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn an_event_commits_with_its_transaction(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let events = [
             event(1).ordering_key("k"),
             event(2)
                 .header("a", "b")
                 .delay(crate::conformance::inbox::fixtures::LATER),
         ];
-        let tx = bed.open_emit(*caller, &turno, &events).await;
+        let tx = test_store.open_emit(*caller, &turno, &events).await;
         let emitted = tx.emitted.clone();
         assert!(
             take(&turno, 10, Order::ByKey).await.events.is_empty(),
@@ -91,11 +91,11 @@ async fn an_event_commits_with_its_transaction(bed: &TestStore) {
 
 /// After a rollback, it does not exist.
 #[rule]
-async fn an_event_is_undone_with_its_transaction(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn an_event_is_undone_with_its_transaction(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let id = Uuid::now_v7();
-        let tx = bed
+        let tx = test_store
             .open_emit(
                 *caller,
                 &turno,
@@ -113,15 +113,15 @@ async fn an_event_is_undone_with_its_transaction(bed: &TestStore) {
 
 /// An invalid event is rejected, and the caller can still commit or roll back the transaction.
 #[rule]
-async fn a_bad_event_leaves_the_transaction_alone(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for (n, caller) in bed.callers().iter().enumerate() {
+async fn a_bad_event_leaves_the_transaction_alone(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for (n, caller) in test_store.callers().iter().enumerate() {
         let write = Write::EmitAfterBad(
             turno.clone(),
             crate::conformance::outbox::validation::bad(),
             vec![event(1)],
         );
-        let tx = bed.open_inbox(*caller, write).await.unwrap();
+        let tx = test_store.open_inbox(*caller, write).await.unwrap();
         tx.commit().await;
         assert_eq!(
             counts(&turno).await,
@@ -133,14 +133,15 @@ async fn a_bad_event_leaves_the_transaction_alone(bed: &TestStore) {
 
 /// A given id is stored once, in one call or in several, while it is pending and after it was sent.
 #[rule]
-async fn a_given_id_is_emitted_once(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_given_id_is_emitted_once(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let id = Uuid::now_v7();
     let twice = emit(&turno, &[event(1).id(id), event(2).id(id), event(3)]).await;
     assert_eq!(twice[..2], [id, id]);
     assert_eq!(emit(&turno, &[event(4).id(id)]).await, [id]);
-    for caller in bed.callers() {
-        bed.open_emit(*caller, &turno, &[event(5).id(id)])
+    for caller in test_store.callers() {
+        test_store
+            .open_emit(*caller, &turno, &[event(5).id(id)])
             .await
             .commit()
             .await;
@@ -154,8 +155,8 @@ async fn a_given_id_is_emitted_once(bed: &TestStore) {
 
 /// An emission that is sent again, because its response was lost, returns the same ids and stores nothing more.
 #[rule]
-async fn an_emission_is_answered_again(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_emission_is_answered_again(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let new = |number: u32| NewEvent {
         id: None,
         kind: "T".into(),
@@ -178,15 +179,15 @@ async fn an_emission_is_answered_again(bed: &TestStore) {
 
 /// A transaction that commits after later ones is not skipped, with or without order.
 #[rule]
-async fn a_late_commit_is_delivered(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_late_commit_is_delivered(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     // With a single writer, no transaction commits late.
-    if bed.is_sqlite() {
+    if test_store.is_sqlite() {
         return;
     }
     for order in [Order::AsEmitted, Order::ByKey] {
-        for caller in bed.callers() {
-            let slow = bed
+        for caller in test_store.callers() {
+            let slow = test_store
                 .open_emit(*caller, &turno, &[event(1).ordering_key("slow"), event(2)])
                 .await;
             emit(&turno, &[event(3), event(4).ordering_key("quick")]).await;
@@ -214,8 +215,8 @@ async fn a_late_commit_is_delivered(bed: &TestStore) {
 
 /// The outbox's queue is not an inbox: callers cannot push to it or claim from it, and lists do not show it.
 #[rule]
-async fn the_outbox_is_no_inbox(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn the_outbox_is_no_inbox(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit(&turno, &[event(1)]).await;
     let inbox = turno.inbox(turno::outbox::OUTBOX_QUEUE);
     assert_eq!(inbox.push(&1).await.unwrap_err().field(), Some("queue"));
@@ -228,13 +229,13 @@ async fn the_outbox_is_no_inbox(bed: &TestStore) {
 
 /// For each consumer, an event is new until a transaction that marks it as processed has committed.
 #[rule]
-async fn an_event_is_seen_once(bed: &TestStore) {
-    let turno = bed.turno().await;
-    for caller in bed.callers() {
+async fn an_event_is_seen_once(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for caller in test_store.callers() {
         let id = Uuid::now_v7();
         let see = async |consumer: &str| {
             let write = Write::Seen(turno.clone(), consumer.to_owned(), id);
-            bed.open_inbox(*caller, write).await.unwrap()
+            test_store.open_inbox(*caller, write).await.unwrap()
         };
         let first = see("billing").await;
         assert!(first.first, "{caller:?}");

@@ -9,8 +9,8 @@ use crate::conformance::{TestStore, rule};
 
 /// With order, only the first event of each key can be claimed, until it is settled.
 #[rule]
-async fn of_each_key_one_at_a_time(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn of_each_key_one_at_a_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit_keyed(&turno, &["a", "b"], 3).await;
     for pair in [[0, 1], [2, 3], [4, 5]] {
         let taken = take(&turno, 10, Order::ByKey).await;
@@ -23,8 +23,8 @@ async fn of_each_key_one_at_a_time(bed: &TestStore) {
 
 /// Without order, all events can be claimed at once, in the order of their emission, by several relays.
 #[rule]
-async fn without_order_all_at_once(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn without_order_all_at_once(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit_keyed(&turno, &["a", "b"], 3).await;
     let first = take(&turno, 4, Order::AsEmitted).await;
     let second = take(&turno, 4, Order::AsEmitted).await;
@@ -40,8 +40,8 @@ async fn without_order_all_at_once(bed: &TestStore) {
 
 /// A relay with order and one without can share an outbox: no event is claimed twice, and none is skipped.
 #[rule]
-async fn relays_of_both_kinds_share_an_outbox(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn relays_of_both_kinds_share_an_outbox(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit_keyed(&turno, &["a", "b", "c"], 20).await;
     let mut got = Vec::new();
     let mut held = std::collections::VecDeque::new();
@@ -71,8 +71,8 @@ async fn relays_of_both_kinds_share_an_outbox(bed: &TestStore) {
 
 /// A rejected event blocks its own key, and no other.
 #[rule]
-async fn a_refused_event_keeps_its_place(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_refused_event_keeps_its_place(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit_keyed(&turno, &["a", "b"], 2).await;
     let taken = take(&turno, 10, Order::ByKey).await;
     let later = AfterRefusal::Retry(crate::conformance::inbox::fixtures::LATER);
@@ -87,8 +87,8 @@ async fn a_refused_event_keeps_its_place(bed: &TestStore) {
 
 /// A rejected event is claimed again, with its attempts counted.
 #[rule]
-async fn a_refused_event_comes_again(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_refused_event_comes_again(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit_keyed(&turno, &["a"], 2).await;
     for refused in 0..3 {
         let taken = take(&turno, 10, Order::ByKey).await;
@@ -111,8 +111,8 @@ async fn a_refused_event_comes_again(bed: &TestStore) {
 
 /// Events that a settlement does not name go back, without an attempt counted; those that may have arrived are marked.
 #[rule]
-async fn what_is_not_named_goes_back(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn what_is_not_named_goes_back(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit_keyed(&turno, &["a"], 3).await;
     emit(&turno, &[event(9), event(10)]).await;
     let taken = take(&turno, 10, Order::AsEmitted).await;
@@ -137,8 +137,8 @@ async fn what_is_not_named_goes_back(bed: &TestStore) {
 
 /// The batch of a lost relay is claimed by others: no attempt is counted, and the events are marked as possibly sent.
 #[rule]
-async fn a_vanished_relay_spends_no_attempt(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_vanished_relay_spends_no_attempt(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit_keyed(&turno, &["a", "b"], 1).await;
     for times in 0..7 {
         let taken = take(&turno, 10, Order::ByKey).await;
@@ -146,17 +146,17 @@ async fn a_vanished_relay_spends_no_attempt(bed: &TestStore) {
         for event in &taken.events {
             assert_eq!((event.refused, event.doubtful), (0, times));
         }
-        bed.expire_claims().await;
+        test_store.expire_claims().await;
     }
 }
 
 /// A relay that continues after others have taken over changes nothing.
 #[rule]
-async fn a_zombie_relay_settles_nothing(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_zombie_relay_settles_nothing(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit_keyed(&turno, &["a"], 2).await;
     let zombie = take(&turno, 1, Order::ByKey).await;
-    bed.expire_claims().await;
+    test_store.expire_claims().await;
     let other = take(&turno, 1, Order::ByKey).await;
     assert_eq!(other.numbers(), [0]);
     let settled = settle(&turno, &all_sent(&zombie)).await;
@@ -169,8 +169,8 @@ async fn a_zombie_relay_settles_nothing(bed: &TestStore) {
 /// A claim and a settlement that are sent again, because the response was lost, return the same results and have no further
 /// effect.
 #[rule]
-async fn a_lost_answer_is_given_again(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_lost_answer_is_given_again(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit_keyed(&turno, &["a", "b"], 2).await;
     let ask = ask(10, Order::ByKey);
     let first = turno.store().outbox_claim(&ask).await.unwrap();
@@ -194,8 +194,8 @@ async fn a_lost_answer_is_given_again(bed: &TestStore) {
 
 /// A relay that becomes the leader takes over events in flight at once.
 #[rule]
-async fn the_only_relay_takes_over_at_once(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn the_only_relay_takes_over_at_once(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit_keyed(&turno, &["a", "b"], 1).await;
     let vanished = take(&turno, 10, Order::AsEmitted).await;
     assert_eq!(turno.store().outbox_recover().await.unwrap(), 2);
@@ -209,8 +209,8 @@ async fn the_only_relay_takes_over_at_once(bed: &TestStore) {
 
 /// With order, a delayed event blocks its key, and is claimed at its due time.
 #[rule]
-async fn a_delayed_event_comes_at_its_time(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_delayed_event_comes_at_its_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit(
         &turno,
         &[

@@ -21,8 +21,8 @@ fn texts(numbers: std::ops::Range<u32>) -> Vec<String> {
 
 /// Each event arrives once, in each mode, and in the order of its key where that is promised.
 #[rule]
-async fn everything_arrives_once(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn everything_arrives_once(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for mode in MODES {
         let sink = Scripted::new([]);
         let running = Running::start(relay(&turno, &sink).mode(mode).batch(7));
@@ -53,8 +53,8 @@ async fn everything_arrives_once(bed: &TestStore) {
 
 /// An emission wakes an idle relay of another instance at once, without waiting for its poll.
 #[rule]
-async fn an_emission_wakes_a_relay(bed: &TestStore) {
-    let (turno, elsewhere) = (bed.turno().await, bed.turno().await);
+async fn an_emission_wakes_a_relay(test_store: &TestStore) {
+    let (turno, elsewhere) = (test_store.turno().await, test_store.turno().await);
     let sink = Scripted::new([]);
     // Behind a pooler there are no notifications, and relays poll more often.
     let running = Running::start(relay(&turno, &sink).poll(Duration::from_secs(3600)));
@@ -67,8 +67,8 @@ async fn an_emission_wakes_a_relay(bed: &TestStore) {
 
 /// An outage of the sink counts no attempt: no event is dead, none is lost, and events that may have arrived are labelled.
 #[rule]
-async fn an_outage_costs_nothing(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_outage_costs_nothing(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for mode in MODES {
         let sink = Scripted::new([Act::GoAway(3)]);
         let ids = emit_keyed(&turno, &["a", "b", "c", "d", "e"], 2).await;
@@ -101,10 +101,10 @@ async fn an_outage_costs_nothing(bed: &TestStore) {
 /// A sink that accepts connections, and responds to each event with an outage, is retried with growing pauses, however long it
 /// lasts. Then all events arrive. The control: without pauses it is retried all the time.
 #[rule]
-async fn a_sink_that_is_out_is_tried_seldom(bed: &TestStore) {
+async fn a_sink_that_is_out_is_tried_seldom(test_store: &TestStore) {
     const FIRST: Duration = Duration::from_millis(20);
     const WINDOW: Duration = Duration::from_millis(600);
-    let turno = bed.turno().await;
+    let turno = test_store.turno().await;
     for mode in MODES {
         let sink = Overloaded::new(
             PublishResult::Doubtful(Outage::new("503")),
@@ -147,9 +147,9 @@ async fn a_sink_that_is_out_is_tried_seldom(bed: &TestStore) {
 /// A full destination stops only the events of its type: they are retried one at a time, and no attempt is counted. The
 /// control: as rejections, they would be dead.
 #[rule]
-async fn a_full_destination_stops_its_own_type_only(bed: &TestStore) {
+async fn a_full_destination_stops_its_own_type_only(test_store: &TestStore) {
     const MANY: usize = 60;
-    let turno = bed.turno().await;
+    let turno = test_store.turno().await;
     let emit_both = async || {
         let events: Vec<_> = (0..MANY)
             .flat_map(|n| ["FullEvent", "FineEvent"].map(|kind| Event::new(kind, &n)))
@@ -269,8 +269,8 @@ impl Sink for Overloaded {
 
 /// A rejected event uses up its attempts and becomes dead; no other event is affected.
 #[rule]
-async fn a_refused_event_dies_alone(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_refused_event_dies_alone(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for mode in MODES {
         let refuse = Act::Refuse(vec!["3".into(), "8".into()]);
         let sink = Scripted::new([refuse]);
@@ -300,9 +300,9 @@ async fn a_refused_event_dies_alone(bed: &TestStore) {
 /// A relay with its default settings retries a rejected event for hours. Each pause is longer than the one before, up to an
 /// hour.
 #[rule]
-async fn refused_events_are_tried_for_hours(bed: &TestStore) {
+async fn refused_events_are_tried_for_hours(test_store: &TestStore) {
     const DEFAULT_ATTEMPTS: u32 = 20;
-    let turno = bed.turno().await;
+    let turno = test_store.turno().await;
     let events: Vec<_> = (0..DEFAULT_ATTEMPTS).map(event).collect();
     emit(&turno, &events).await;
     let taken = take(&turno, DEFAULT_ATTEMPTS, Order::AsEmitted).await;
@@ -310,10 +310,11 @@ async fn refused_events_are_tried_for_hours(bed: &TestStore) {
     // Each has been rejected once more than the one before.
     for (refused, event) in taken.events.iter().enumerate() {
         let seq = event.seq;
-        bed.run(&format!(
-            "update turno.inbox_item set attempts = {refused} where id = {seq}"
-        ))
-        .await;
+        test_store
+            .run(&format!(
+                "update turno.inbox_item set attempts = {refused} where id = {seq}"
+            ))
+            .await;
     }
     let all = (0..DEFAULT_ATTEMPTS).map(|number| number.to_string());
     let sink = Scripted::new([Act::Refuse(all.collect())]);
@@ -340,8 +341,8 @@ async fn refused_events_are_tried_for_hours(bed: &TestStore) {
 
 /// An event that makes the sink close the connection is found by bisection, and only its attempts are counted.
 #[rule]
-async fn poison_is_found_by_halves(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn poison_is_found_by_halves(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let poison = Act::Poisoned(vec!["5".into(), "23".into()]);
     let sink = Scripted::new([poison]);
     let events: Vec<_> = (0..40).map(event).collect();
@@ -372,8 +373,8 @@ async fn poison_is_found_by_halves(bed: &TestStore) {
 
 /// The effect of a dead event on its key is configurable per type.
 #[rule]
-async fn a_dead_event_does_to_its_key_as_chosen(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_dead_event_does_to_its_key_as_chosen(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let event =
         |kind: &str, number: u32| turno::outbox::Event::new(kind, &number).ordering_key(kind);
     let kinds = ["skip", "block", "park"];
@@ -397,8 +398,8 @@ async fn a_dead_event_does_to_its_key_as_chosen(bed: &TestStore) {
 
 /// The next relay publishes the events in flight of a lost relay, labelled.
 #[rule]
-async fn a_vanished_relay_is_followed_by_another(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_vanished_relay_is_followed_by_another(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for mode in MODES {
         let stuck: Arc<Stuck> = Arc::default();
         let ids = emit_keyed(&turno, &["a", "b"], 2).await;
@@ -408,7 +409,7 @@ async fn a_vanished_relay_is_followed_by_another(bed: &TestStore) {
         stuck.began.notified().await;
         lost.vanish().await;
         if mode != Mode::Single {
-            bed.expire_claims().await;
+            test_store.expire_claims().await;
         }
         let sink = Scripted::new([]);
         let running = Running::start(relay(&turno, &sink).mode(mode));
@@ -426,14 +427,14 @@ async fn a_vanished_relay_is_followed_by_another(bed: &TestStore) {
 
 /// Of two relays in mode single, one is active and the other waits; it takes over when the first has ended.
 #[rule]
-async fn one_relay_at_a_time(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn one_relay_at_a_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let (one, two) = (Scripted::new([]), Scripted::new([]));
     let first = Running::start(relay(&turno, &one).mode(Mode::Single).name("one"));
     emit(&turno, &[event(1)]).await;
     arrived(&one, 1).await;
     let second = Running::start(
-        relay(&bed.turno().await, &two)
+        relay(&test_store.turno().await, &two)
             .mode(Mode::Single)
             .name("two"),
     );
@@ -450,8 +451,8 @@ async fn one_relay_at_a_time(bed: &TestStore) {
 
 /// On shutdown, a relay finishes events in flight and gives the others back.
 #[rule]
-async fn a_relay_gives_back_when_it_stops(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_relay_gives_back_when_it_stops(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let events: Vec<_> = (0..100).map(event).collect();
     emit(&turno, &events).await;
     let sink = Scripted::new([]);

@@ -11,11 +11,12 @@ use crate::conformance::outbox::fixtures::*;
 use crate::conformance::{TestStore, rule};
 
 /// Sets the number of attempts with an unknown outcome of an event.
-async fn doubt(bed: &TestStore, seq: ItemId, times: u32) {
-    bed.run(&format!(
-        "update turno.inbox_item set attempts = {times}, abandoned = {times} where id = {seq}"
-    ))
-    .await;
+async fn doubt(test_store: &TestStore, seq: ItemId, times: u32) {
+    test_store
+        .run(&format!(
+            "update turno.inbox_item set attempts = {times}, abandoned = {times} where id = {seq}"
+        ))
+        .await;
 }
 
 fn outcome(event: &ClaimedEvent) -> (u32, u32) {
@@ -33,13 +34,13 @@ async fn take_all(turno: &turno::Turno) -> (Taken, (u32, u32)) {
 
 /// After 40,000 outages an event is claimed like any other, in both stores, with the others of its claim.
 #[rule]
-async fn an_event_with_many_doubts_is_claimed(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn an_event_with_many_doubts_is_claimed(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit(&turno, &[event(0), event(1)]).await;
     let (taken, _) = take_all(&turno).await;
     let seq = taken.events[0].seq;
     settle(&turno, &settlement(&taken)).await;
-    doubt(bed, seq, 40_000).await;
+    doubt(test_store, seq, 40_000).await;
     let (taken, counted) = take_all(&turno).await;
     assert_eq!(counted, (0, 40_000));
     // Another outage, and a relay that is lost.
@@ -48,7 +49,7 @@ async fn an_event_with_many_doubts_is_claimed(bed: &TestStore) {
     assert_eq!(settle(&turno, &outage).await.returned, 2);
     let (_, counted) = take_all(&turno).await;
     assert_eq!(counted, (0, 40_001));
-    bed.expire_claims().await;
+    test_store.expire_claims().await;
     let (taken, counted) = take_all(&turno).await;
     assert_eq!(counted, (0, 40_002));
     send(&turno, &taken).await;
@@ -56,20 +57,20 @@ async fn an_event_with_many_doubts_is_claimed(bed: &TestStore) {
 
 /// Doubts are counted up to a limit. Rejections are still counted then.
 #[rule]
-async fn doubts_saturate(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn doubts_saturate(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit(&turno, &[event(0), event(1)]).await;
     let (taken, _) = take_all(&turno).await;
     let first = taken.events[0].clone();
     settle(&turno, &settlement(&taken)).await;
-    doubt(bed, first.seq, MAX_DOUBTS).await;
+    doubt(test_store, first.seq, MAX_DOUBTS).await;
     let (taken, counted) = take_all(&turno).await;
     assert_eq!(counted, (0, MAX_DOUBTS));
     let mut outage = settlement(&taken);
     outage.doubtful.push(first.seq);
     settle(&turno, &outage).await;
     take_all(&turno).await;
-    bed.expire_claims().await;
+    test_store.expire_claims().await;
     let (taken, counted) = take_all(&turno).await;
     assert_eq!(counted, (0, MAX_DOUBTS));
     let mut refused = settlement(&taken);
@@ -83,16 +84,16 @@ async fn doubts_saturate(bed: &TestStore) {
 /// Neither the expiry of a lease nor a rejection with a retry makes an event dead, however many doubts there are. The control:
 /// an item of a queue with as many attempts fails.
 #[rule]
-async fn doubts_never_make_an_event_dead(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn doubts_never_make_an_event_dead(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit(&turno, &[event(0), event(1)]).await;
     let (taken, _) = take_all(&turno).await;
     let first = taken.events[0].clone();
     settle(&turno, &settlement(&taken)).await;
     for times in [4, 999, 1_000, 5_000] {
-        doubt(bed, first.seq, times).await;
+        doubt(test_store, first.seq, times).await;
         take_all(&turno).await;
-        bed.expire_claims().await;
+        test_store.expire_claims().await;
         let (taken, counted) = take_all(&turno).await;
         assert_eq!(counted, (0, times + 1));
         let mut refused = settlement(&taken);
@@ -105,8 +106,8 @@ async fn doubts_never_make_an_event_dead(bed: &TestStore) {
     let inbox = turno.inbox("control");
     crate::conformance::inbox::fixtures::push(&inbox, &["1"]).await;
     let held = crate::conformance::inbox::fixtures::take_one(&inbox).await;
-    doubt(bed, held.claim.item, 4).await;
-    bed.expire_claims().await;
+    doubt(test_store, held.claim.item, 4).await;
+    test_store.expire_claims().await;
     assert_eq!(
         crate::conformance::inbox::fixtures::take(&inbox, 1).await,
         []
@@ -117,8 +118,8 @@ async fn doubts_never_make_an_event_dead(bed: &TestStore) {
 
 /// A deferred event goes back until its due time; no attempt is counted, and its key waits with it.
 #[rule]
-async fn a_deferred_event_waits_for_its_time(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_deferred_event_waits_for_its_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let ids = emit_keyed(&turno, &["a", "b"], 2).await;
     let taken = take(&turno, 10, Order::ByKey).await;
     assert_eq!(taken.numbers(), [0, 1]);
@@ -146,8 +147,8 @@ async fn a_deferred_event_waits_for_its_time(bed: &TestStore) {
 
 /// An event that Turno did not write, without an id or an envelope, is set aside alone: the others are published.
 #[rule]
-async fn a_damaged_event_does_not_stop_the_others(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_damaged_event_does_not_stop_the_others(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     let events: Vec<_> = (0..6).map(event).collect();
     emit(&turno, &events).await;
     let taken = take(&turno, 10, Order::AsEmitted).await;
@@ -157,12 +158,13 @@ async fn a_damaged_event_does_not_stop_the_others(bed: &TestStore) {
         taken.events[2].seq,
         taken.events[4].seq,
     );
-    bed.run(&format!(
-        "update turno.inbox_item set key = 'no id' where id = {nameless}; \
+    test_store
+        .run(&format!(
+            "update turno.inbox_item set key = 'no id' where id = {nameless}; \
          update turno.inbox_item set key = null where id = {keyless}; \
          update turno.inbox_item set payload = '{{}}' where id = {empty}"
-    ))
-    .await;
+        ))
+        .await;
     let sink = Scripted::new([]);
     let running = Running::start(relay(&turno, &sink));
     settles_at(&turno, [0, 0, 0, 3, 3, 0]).await;

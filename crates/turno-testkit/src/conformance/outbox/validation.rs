@@ -37,8 +37,8 @@ pub(in crate::conformance) fn bad() -> Vec<Event> {
 
 /// The error names the field, and the whole call is rejected.
 #[rule]
-async fn a_bad_event_refuses_the_whole_call(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_bad_event_refuses_the_whole_call(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     for bad in bad() {
         let refused = turno.outbox().emit_many(&[event(1), bad.clone()]).await;
         let error = refused.expect_err(&format!("{bad:?}"));
@@ -49,8 +49,8 @@ async fn a_bad_event_refuses_the_whole_call(bed: &TestStore) {
 
 /// A relay with invalid settings returns an error and does nothing.
 #[rule]
-async fn a_bad_relay_does_not_start(bed: &TestStore) {
-    let turno = bed.turno().await;
+async fn a_bad_relay_does_not_start(test_store: &TestStore) {
+    let turno = test_store.turno().await;
     emit(&turno, &[event(1)]).await;
     let sink = Scripted::new([]);
     let relays = [
