@@ -1,13 +1,12 @@
 //! Access tokens: which callers an HTTP server accepts. Stores keep their hashes.
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::names::names;
 
 /// SHA-256 of a secret.
 pub type AccessHash = [u8; 32];
@@ -25,33 +24,11 @@ pub enum Role {
     Admin,
 }
 
-impl Role {
-    /// The name in stores and interfaces.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::Read => "read",
-            Role::Operate => "operate",
-            Role::Admin => "admin",
-        }
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Role {
-    type Err = Error;
-
-    fn from_str(word: &str) -> Result<Self> {
-        [Role::Read, Role::Operate, Role::Admin]
-            .into_iter()
-            .find(|role| role.as_str() == word)
-            .ok_or_else(|| Error::invalid("role", "role must be read, operate or admin"))
-    }
-}
+names!(Role, "role" {
+    Read = "read",
+    Operate = "operate",
+    Admin = "admin",
+});
 
 /// Parameters of `AccessStore::access_create`.
 #[derive(Clone)]
@@ -87,6 +64,7 @@ impl fmt::Debug for AccessCreate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AccessState {
     /// It is valid.
     Live,
@@ -96,35 +74,11 @@ pub enum AccessState {
     Revoked,
 }
 
-impl AccessState {
-    /// The name in stores and interfaces.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            AccessState::Live => "live",
-            AccessState::Expired => "expired",
-            AccessState::Revoked => "revoked",
-        }
-    }
-
-    /// Parses a name from the store.
-    #[doc(hidden)]
-    pub fn parse(word: &str) -> Result<Self> {
-        [
-            AccessState::Live,
-            AccessState::Expired,
-            AccessState::Revoked,
-        ]
-        .into_iter()
-        .find(|state| state.as_str() == word)
-        .ok_or_else(|| Error::unexpected("state of an access token", word))
-    }
-}
-
-impl fmt::Display for AccessState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
+names!(AccessState, "state" {
+    Live = "live",
+    Expired = "expired",
+    Revoked = "revoked",
+});
 
 /// An access token without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Role;
 use crate::duration::WireDuration;
+use crate::request::request;
 
 /// Parameters of `Store::sweep`.
 #[derive(Debug, Clone)]
@@ -93,6 +94,7 @@ impl std::ops::AddAssign for Swept {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Severity {
     /// Correct.
     Ok,
@@ -144,29 +146,23 @@ impl Finding {
     }
 }
 
-/// Closes expired leases and deletes old rows: `POST /v1/sweep`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct SweepRequest {
-    /// Resources unused for this long are deleted; their tokens still grow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub purge_after: Option<WireDuration>,
-    /// History older than this is deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep_history: Option<WireDuration>,
-    /// The record of items completed longer ago than this is deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep_completed: Option<WireDuration>,
-    /// Items that failed longer ago than this are deleted. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep_failed: Option<WireDuration>,
-    /// Archived events that were dispatched longer ago than this are deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep_archive: Option<WireDuration>,
-    /// Marks of processed events older than this are deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keep_seen: Option<WireDuration>,
+request! {
+    /// Closes expired leases and deletes old rows: `POST /v1/sweep`
+    #[derive(Default)]
+    pub struct SweepRequest {} optional {
+        /// Resources unused for this long are deleted; their tokens still grow.
+        purge_after: WireDuration,
+        /// History older than this is deleted.
+        keep_history: WireDuration,
+        /// The record of items completed longer ago than this is deleted.
+        keep_completed: WireDuration,
+        /// Items that failed longer ago than this are deleted. Default: none.
+        keep_failed: WireDuration,
+        /// Archived events that were dispatched longer ago than this are deleted.
+        keep_archive: WireDuration,
+        /// Marks of processed events older than this are deleted.
+        keep_seen: WireDuration,
+    }
 }
 
 /// The checks of the store: `GET /v1/doctor`

@@ -3,14 +3,12 @@
 //! A row of an adopted table is *pending*, *processing* while it is locked, *completed* after it was released, or *failed* when its
 //! last attempt ended with an error. Rows are identified by their id as text, whatever its type is.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
 use crate::ids::Token;
+use crate::names::names;
 
 /// The default of [`AdoptTable::max_attempts`].
 pub const ADOPTED_ATTEMPTS: u32 = 5;
@@ -26,36 +24,10 @@ pub enum Shape {
     Processed,
 }
 
-impl Shape {
-    /// The name in stores and interfaces.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Shape::Processing => "processing",
-            Shape::Processed => "processed",
-        }
-    }
-}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Shape {
-    type Err = Error;
-
-    fn from_str(word: &str) -> Result<Self> {
-        match word {
-            "processing" => Ok(Shape::Processing),
-            "processed" => Ok(Shape::Processed),
-            _ => Err(Error::invalid(
-                "shape",
-                "shape must be processing (locks, attempts and errors) or processed (one flag)",
-            )),
-        }
-    }
-}
+names!(Shape, "shape" {
+    Processing = "processing",
+    Processed = "processed",
+});
 
 /// Parameters of `AdoptStore::adopt`.
 #[derive(Debug, Clone)]

@@ -7,8 +7,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use crate::duration::ms;
-use crate::ids::LeaseId;
-use crate::lock::{Busy, Grant};
+use crate::lock::Busy;
 
 /// The languages of texts for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,25 +91,6 @@ impl Serialize for Busy {
         object.serialize_field("detail", &self.message(Language::English))?;
         object.serialize_field("holder", &self.holder)?;
         object.serialize_field("retry_after_ms", &ms(self.remaining))?;
-        object.end()
-    }
-}
-
-/// The JSON of every interface.
-impl Serialize for Grant {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let id = LeaseId {
-            resource: self.resource.clone(),
-            token: self.token,
-        };
-        let mut object = serializer.serialize_struct("Lease", 7)?;
-        object.serialize_field("id", &id)?;
-        object.serialize_field("resource", &self.resource)?;
-        object.serialize_field("owner", &self.owner)?;
-        object.serialize_field("token", &self.token)?;
-        object.serialize_field("holds", &self.holds)?;
-        object.serialize_field("acquired_at", &self.acquired_at)?;
-        object.serialize_field("expires_at", &self.expires_at)?;
         object.end()
     }
 }

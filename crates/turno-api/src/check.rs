@@ -1,5 +1,6 @@
 //! Checks of names, times and numbers. An invalid argument is rejected here, with the field's name, before the store is called.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -40,6 +41,18 @@ pub const MAX_QUOTA: u32 = 1_000_000;
 /// Maximum number of attempts of an item.
 pub const MAX_ATTEMPTS: u16 = 1000;
 
+/// Returns the error of an invalid argument, if it is one.
+fn reject_if<R: Into<Cow<'static, str>>>(
+    is_invalid: bool,
+    field: &'static str,
+    reason: impl FnOnce() -> R,
+) -> Result<()> {
+    if is_invalid {
+        return Err(Error::invalid(field, reason()));
+    }
+    Ok(())
+}
+
 /// A name: 1 to 255 bytes of UTF-8 without control characters.
 pub fn name(field: &'static str, value: &str) -> Result<()> {
     text(field, value, NAME_BYTES)
@@ -48,13 +61,11 @@ pub fn name(field: &'static str, value: &str) -> Result<()> {
 /// The name of a queue. Names that begin with `$` are reserved.
 pub fn queue(value: &str) -> Result<()> {
     name("queue", value)?;
-    if value.starts_with('$') {
-        return Err(Error::invalid(
-            "queue",
-            "queue begins with $, and such names are Turno's own: choose another; events are emitted into the outbox",
-        ));
-    }
-    Ok(())
+    reject_if(
+        value.starts_with('$'),
+        "queue",
+        || "queue begins with $, and such names are Turno's own: choose another; events are emitted into the outbox",
+    )
 }
 
 /// An optional name.
@@ -70,124 +81,90 @@ pub fn operator(user: Option<&str>, reason: Option<&str>) -> Result<()> {
 
 /// Text of a bounded length without control characters.
 pub fn text(field: &'static str, value: &str, longest: usize) -> Result<()> {
-    if value.is_empty() {
-        return Err(Error::invalid(
-            field,
-            format!("{field} is empty: give it 1 to {longest} bytes of text"),
-        ));
-    }
-    if value.len() > longest {
-        return Err(Error::invalid(
-            field,
-            format!(
-                "{field} has {} bytes, and {longest} is the most: shorten it, or use a hash of it",
-                value.len()
-            ),
-        ));
-    }
-    if value.chars().any(char::is_control) {
-        return Err(Error::invalid(
-            field,
-            format!(
-                "{field} has a control character: remove line breaks, tabs and other control characters"
-            ),
-        ));
-    }
-    Ok(())
+    reject_if(value.is_empty(), field, || {
+        format!("{field} is empty: give it 1 to {longest} bytes of text")
+    })?;
+    reject_if(value.len() > longest, field, || {
+        format!(
+            "{field} has {} bytes, and {longest} is the most: shorten it, or use a hash of it",
+            value.len()
+        )
+    })?;
+    reject_if(value.chars().any(char::is_control), field, || {
+        format!(
+            "{field} has a control character: remove line breaks, tabs and other control characters"
+        )
+    })
 }
 
 /// The TTL of a lease.
 pub fn ttl(value: Duration, longest: Duration) -> Result<()> {
-    if value < MIN_TTL {
-        return Err(Error::invalid(
-            "ttl",
-            "ttl must be at least 1 ms: give the longest time that the work can take between two \
-             renewals, such as 30s",
-        ));
-    }
-    if value > longest {
-        return Err(Error::invalid(
-            "ttl",
-            format!(
-                "ttl is {value:?}, and {longest:?} is the most: take a shorter lease and renew it, or \
+    reject_if(value < MIN_TTL, "ttl", || {
+        "ttl must be at least 1 ms: give the longest time that the work can take between two \
+             renewals, such as 30s"
+    })?;
+    reject_if(value > longest, "ttl", || {
+        format!(
+            "ttl is {value:?}, and {longest:?} is the most: take a shorter lease and renew it, or \
                  raise max_ttl"
-            ),
-        ));
-    }
-    Ok(())
+        )
+    })
 }
 
 /// `min_hold` and `max_hold`.
 pub fn holds(ttl: Duration, min: Option<Duration>, max: Option<Duration>) -> Result<()> {
-    if min.is_some_and(|min| min > ttl) {
-        return Err(Error::invalid(
-            "min_hold",
-            format!("min_hold is above the ttl ({ttl:?}): raise the ttl or lower min_hold"),
-        ));
-    }
-    if max.is_some_and(|max| max < MIN_TTL || min.is_some_and(|min| max < min)) {
-        return Err(Error::invalid(
-            "max_hold",
-            "max_hold must be at least 1 ms and not below min_hold: raise it, or leave it out",
-        ));
-    }
+    reject_if(min.is_some_and(|min| min > ttl), "min_hold", || {
+        format!("min_hold is above the ttl ({ttl:?}): raise the ttl or lower min_hold")
+    })?;
+    reject_if(
+        max.is_some_and(|max| max < MIN_TTL || min.is_some_and(|min| max < min)),
+        "max_hold",
+        || "max_hold must be at least 1 ms and not below min_hold: raise it, or leave it out",
+    )?;
     max.map_or(Ok(()), |max| delay("max_hold", max))
 }
 
 /// The wait of a call.
 pub fn wait(value: Duration) -> Result<()> {
-    if value > MAX_WAIT {
-        return Err(Error::invalid(
-            "wait",
-            format!("wait is {value:?}, and {MAX_WAIT:?} is the most: wait less, and call again"),
-        ));
-    }
-    Ok(())
+    reject_if(value > MAX_WAIT, "wait", || {
+        format!("wait is {value:?}, and {MAX_WAIT:?} is the most: wait less, and call again")
+    })
 }
 
 /// Number of permits.
 pub fn permits(value: u32) -> Result<()> {
-    if !(1..=MAX_PERMITS).contains(&value) {
-        return Err(Error::invalid(
-            "permits",
-            format!("permits is {value}, and must be between 1 and {MAX_PERMITS}"),
-        ));
-    }
-    Ok(())
+    reject_if(!(1..=MAX_PERMITS).contains(&value), "permits", || {
+        format!("permits is {value}, and must be between 1 and {MAX_PERMITS}")
+    })
 }
 
 /// An item to push.
 pub fn item(item: &NewItem, largest: usize) -> Result<()> {
-    if item.payload.len() > largest {
-        return Err(Error::invalid(
-            "payload",
-            format!(
-                "payload has {} bytes, and {largest} is the most: store it elsewhere and push a reference, or raise max_payload",
-                item.payload.len()
-            ),
-        ));
-    }
+    reject_if(item.payload.len() > largest, "payload", || {
+        format!(
+            "payload has {} bytes, and {largest} is the most: store it elsewhere and push a reference, or raise max_payload",
+            item.payload.len()
+        )
+    })?;
     optional_name("key", item.key.as_deref())?;
     optional_name("group", item.group.as_deref())?;
-    if item.priority >= PRIORITIES {
-        return Err(Error::invalid(
-            "priority",
-            format!(
-                "priority is {}, and must be between 0 (the most urgent) and {}",
-                item.priority,
-                PRIORITIES - 1
-            ),
-        ));
-    }
-    if !(1..=MAX_ATTEMPTS).contains(&item.max_attempts) {
-        return Err(Error::invalid(
-            "max_attempts",
+    reject_if(item.priority >= PRIORITIES, "priority", || {
+        format!(
+            "priority is {}, and must be between 0 (the most urgent) and {}",
+            item.priority,
+            PRIORITIES - 1
+        )
+    })?;
+    reject_if(
+        !(1..=MAX_ATTEMPTS).contains(&item.max_attempts),
+        "max_attempts",
+        || {
             format!(
                 "max_attempts is {}, and must be between 1 and {MAX_ATTEMPTS}",
                 item.max_attempts
-            ),
-        ));
-    }
+            )
+        },
+    )?;
     match item.due {
         Some(Due::After(delay)) => self::delay("delay", delay),
         // A past time means at once. Stores do not represent all times.
@@ -207,24 +184,18 @@ pub fn item(item: &NewItem, largest: usize) -> Result<()> {
 pub fn event(event: &NewEvent, largest: usize) -> Result<()> {
     name("type", &event.kind)?;
     let key = routing_key(&event.kind);
-    if key.len() > NAME_BYTES {
-        return Err(Error::invalid(
-            "type",
-            format!(
-                "type is too long: its routing key has {} bytes, and {NAME_BYTES} is the most. Give the event a shorter type",
-                key.len()
-            ),
-        ));
-    }
-    if event.payload.len() > largest {
-        return Err(Error::invalid(
-            "payload",
-            format!(
-                "payload has {} bytes, and {largest} is the most: store it elsewhere and emit a reference, or raise max_payload",
-                event.payload.len()
-            ),
-        ));
-    }
+    reject_if(key.len() > NAME_BYTES, "type", || {
+        format!(
+            "type is too long: its routing key has {} bytes, and {NAME_BYTES} is the most. Give the event a shorter type",
+            key.len()
+        )
+    })?;
+    reject_if(event.payload.len() > largest, "payload", || {
+        format!(
+            "payload has {} bytes, and {largest} is the most: store it elsewhere and emit a reference, or raise max_payload",
+            event.payload.len()
+        )
+    })?;
     optional_name("key", event.key.as_deref())?;
     optional_name("correlation_id", event.correlation_id.as_deref())?;
     if let Some(trace) = &event.traceparent {
@@ -260,15 +231,12 @@ const RESERVED_HEADERS: [&str; 8] = [
 const RESERVED_PREFIXES: [&str; 4] = ["ce-", "webhook-", "nats-", "content-"];
 
 fn headers(headers: &std::collections::BTreeMap<String, String>) -> Result<()> {
-    if headers.len() > MAX_HEADERS {
-        return Err(Error::invalid(
-            "headers",
-            format!(
-                "headers has {} entries, and {MAX_HEADERS} is the most: put them into the payload",
-                headers.len()
-            ),
-        ));
-    }
+    reject_if(headers.len() > MAX_HEADERS, "headers", || {
+        format!(
+            "headers has {} entries, and {MAX_HEADERS} is the most: put them into the payload",
+            headers.len()
+        )
+    })?;
     for (name, value) in headers {
         let small = name.to_ascii_lowercase();
         let is_name = (1..=HEADER_NAME_BYTES).contains(&name.len())
@@ -320,100 +288,72 @@ fn traceparent(value: &str) -> Result<()> {
 
 /// Number of events of a relay's batch.
 pub fn batch(value: u32) -> Result<()> {
-    if !(1..=MAX_BATCH).contains(&value) {
-        return Err(Error::invalid(
-            "batch",
-            format!("batch is {value}, and must be between 1 and {MAX_BATCH}"),
-        ));
-    }
-    Ok(())
+    reject_if(!(1..=MAX_BATCH).contains(&value), "batch", || {
+        format!("batch is {value}, and must be between 1 and {MAX_BATCH}")
+    })
 }
 
 /// A delay.
 pub fn delay(field: &'static str, value: Duration) -> Result<()> {
-    if value > MAX_DELAY {
-        return Err(Error::invalid(
-            field,
-            format!("{field} is {value:?}, and ten years are the most: choose an earlier time"),
-        ));
-    }
-    Ok(())
+    reject_if(value > MAX_DELAY, field, || {
+        format!("{field} is {value:?}, and ten years are the most: choose an earlier time")
+    })
 }
 
 /// Number of entries of one call.
 pub fn together(field: &'static str, count: usize) -> Result<()> {
-    if count > MAX_ITEMS {
-        return Err(Error::invalid(
-            field,
-            format!("{field} has {count} entries, and {MAX_ITEMS} is the most: divide them"),
-        ));
-    }
-    Ok(())
+    reject_if(count > MAX_ITEMS, field, || {
+        format!("{field} has {count} entries, and {MAX_ITEMS} is the most: divide them")
+    })
 }
 
 /// The lease of a claim.
 pub fn lease(value: Duration) -> Result<()> {
-    if !(MIN_TTL..=MAX_TTL).contains(&value) {
-        return Err(Error::invalid(
-            "lease",
-            format!(
-                "lease is {value:?}, and must be between 1 ms and {MAX_TTL:?}: take a shorter one and extend it"
-            ),
-        ));
-    }
-    Ok(())
+    reject_if(!(MIN_TTL..=MAX_TTL).contains(&value), "lease", || {
+        format!(
+            "lease is {value:?}, and must be between 1 ms and {MAX_TTL:?}: take a shorter one and extend it"
+        )
+    })
 }
 
 /// The TTL of an answer.
 pub fn keep(value: Duration) -> Result<()> {
-    if value > MAX_DELAY {
-        return Err(Error::invalid(
-            "ttl",
-            format!("ttl is {value:?}, and ten years are the most: keep the answer for less"),
-        ));
-    }
-    Ok(())
+    reject_if(value > MAX_DELAY, "ttl", || {
+        format!("ttl is {value:?}, and ten years are the most: keep the answer for less")
+    })
 }
 
 /// A quota of live once keys.
 pub fn quota(value: &Quota) -> Result<()> {
     name("scope", &value.scope)?;
-    if !(1..=MAX_QUOTA).contains(&value.most) {
-        return Err(Error::invalid(
-            "quota",
-            format!(
-                "quota is {}, and must be between 1 and {MAX_QUOTA}",
-                value.most
-            ),
-        ));
-    }
-    Ok(())
+    reject_if(!(1..=MAX_QUOTA).contains(&value.most), "quota", || {
+        format!(
+            "quota is {}, and must be between 1 and {MAX_QUOTA}",
+            value.most
+        )
+    })
 }
 
 /// One more hold of a resource of which its owner has this many.
 pub fn one_more_hold(holds: u32) -> Result<()> {
-    if holds >= MAX_HOLDS {
-        return Err(Error::invalid(
-            "owner",
-            format!(
-                "owner has entered the resource {holds} times, and {MAX_HOLDS} is the most: release what was acquired, or give each holder an owner of its own"
-            ),
-        ));
-    }
-    Ok(())
+    reject_if(holds >= MAX_HOLDS, "owner", || {
+        format!(
+            "owner has entered the resource {holds} times, and {MAX_HOLDS} is the most: release what was acquired, or give each holder an owner of its own"
+        )
+    })
 }
 
 /// Number of items of one claim.
 pub fn limit(value: u32) -> Result<()> {
-    if !(1..=MAX_ITEMS).contains(&(value as usize)) {
-        return Err(Error::invalid(
-            "limit",
+    reject_if(
+        !(1..=MAX_ITEMS).contains(&(value as usize)),
+        "limit",
+        || {
             format!(
                 "limit is {value}, and must be between 1 and {MAX_ITEMS}: claim fewer at a time, and more often"
-            ),
-        ));
-    }
-    Ok(())
+            )
+        },
+    )
 }
 
 #[cfg(test)]

@@ -109,6 +109,24 @@ pub(crate) mod as_optional_ms {
     }
 }
 
+/// An optional duration as text, like [`WireDuration`].
+pub(crate) mod as_optional_text {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        duration.map(WireDuration).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<WireDuration>::deserialize(deserializer)?.map(Into::into))
+    }
+}
+
 /// Whole milliseconds, rounded up, so that a duration above zero never becomes zero.
 impl Serialize for WireDuration {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

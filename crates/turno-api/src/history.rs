@@ -1,20 +1,18 @@
 //! The history: how leases ended, and what operators did.
 
-use std::fmt;
-use std::str::FromStr;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
 use crate::ids::Token;
 use crate::lock::Attribution;
+use crate::names::names;
 use crate::page::DEFAULT_PAGE;
 
 /// The component that an entry of the history belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Part {
     /// A lock; `resource` is its resource.
     #[default]
@@ -29,53 +27,13 @@ pub enum Part {
     Setting,
 }
 
-impl Part {
-    /// All components.
-    pub const ALL: [Part; 5] = [
-        Part::Lock,
-        Part::Inbox,
-        Part::Outbox,
-        Part::Once,
-        Part::Setting,
-    ];
-
-    /// The name in stores and interfaces.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Part::Lock => "lock",
-            Part::Inbox => "inbox",
-            Part::Outbox => "outbox",
-            Part::Once => "once",
-            Part::Setting => "setting",
-        }
-    }
-
-    /// Parses a name from the store.
-    #[doc(hidden)]
-    pub fn parse(word: &str) -> Result<Self> {
-        word.parse()
-            .map_err(|_| Error::unexpected("history part", word))
-    }
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Part {
-    type Err = Error;
-
-    fn from_str(word: &str) -> Result<Self> {
-        Part::ALL
-            .into_iter()
-            .find(|part| part.as_str() == word)
-            .ok_or_else(|| {
-                Error::invalid("part", "part must be lock, inbox, outbox, once or setting")
-            })
-    }
-}
+names!(Part, "part" {
+    Lock = "lock",
+    Inbox = "inbox",
+    Outbox = "outbox",
+    Once = "once",
+    Setting = "setting",
+});
 
 /// Parameters of `Store::history`. Default: the first page of all entries.
 #[derive(Debug, Clone)]
@@ -177,58 +135,21 @@ pub enum HistoryEvent {
     Changed,
 }
 
-impl HistoryEvent {
-    /// All events.
-    pub const ALL: [HistoryEvent; 13] = [
-        HistoryEvent::Acquired,
-        HistoryEvent::RenewedLate,
-        HistoryEvent::Released,
-        HistoryEvent::Expired,
-        HistoryEvent::TakenOver,
-        HistoryEvent::Broken,
-        HistoryEvent::Late,
-        HistoryEvent::Requeued,
-        HistoryEvent::Reset,
-        HistoryEvent::Discarded,
-        HistoryEvent::Forgotten,
-        HistoryEvent::Resolved,
-        HistoryEvent::Changed,
-    ];
-
-    /// The name in stores and interfaces.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HistoryEvent::Acquired => "acquired",
-            HistoryEvent::RenewedLate => "renewed_late",
-            HistoryEvent::Released => "released",
-            HistoryEvent::Expired => "expired",
-            HistoryEvent::TakenOver => "taken_over",
-            HistoryEvent::Broken => "broken",
-            HistoryEvent::Late => "late",
-            HistoryEvent::Requeued => "requeued",
-            HistoryEvent::Reset => "reset",
-            HistoryEvent::Discarded => "discarded",
-            HistoryEvent::Forgotten => "forgotten",
-            HistoryEvent::Resolved => "resolved",
-            HistoryEvent::Changed => "changed",
-        }
-    }
-
-    /// Parses a name from the store.
-    #[doc(hidden)]
-    pub fn parse(word: &str) -> Result<Self> {
-        HistoryEvent::ALL
-            .into_iter()
-            .find(|event| event.as_str() == word)
-            .ok_or_else(|| Error::unexpected("history event", word))
-    }
-}
-
-impl fmt::Display for HistoryEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
+names!(HistoryEvent, "event" {
+    Acquired = "acquired",
+    RenewedLate = "renewed_late",
+    Released = "released",
+    Expired = "expired",
+    TakenOver = "taken_over",
+    Broken = "broken",
+    Late = "late",
+    Requeued = "requeued",
+    Reset = "reset",
+    Discarded = "discarded",
+    Forgotten = "forgotten",
+    Resolved = "resolved",
+    Changed = "changed",
+});
 
 /// An entry of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

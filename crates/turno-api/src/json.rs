@@ -6,8 +6,6 @@ use std::ops::Deref;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use serde_json::value::RawValue;
 
-use crate::error::{Error, Result};
-
 /// JSON as text: numbers are kept as they are written.
 ///
 /// It is serialized as the value itself, not as a string. The text is parsed only then, so a store that reads it pays nothing.
@@ -95,7 +93,7 @@ impl Serialize for JsonText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let value: &RawValue = serde_json::from_str(&self.0).map_err(|error| {
             ser::Error::custom(format!(
-                "what is stored is not JSON, and was when it was stored: {error}"
+                "the text of a payload or an answer is not JSON: {error}"
             ))
         })?;
         value.serialize(serializer)
@@ -106,16 +104,6 @@ impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Box::<RawValue>::deserialize(deserializer).map(Into::into)
     }
-}
-
-/// Parses JSON text from the store.
-///
-/// # Errors
-/// Returns an error if the text is not JSON. The store checks it when it is stored, so the data was corrupted since.
-pub fn raw(text: &str) -> Result<Box<RawValue>> {
-    RawValue::from_string(text.to_owned()).map_err(|error| {
-        Error::broken("what is stored is not JSON, and was when it was stored").caused_by(error)
-    })
 }
 
 /// Deserializes a field that is present. An explicit `null` is kept as a value (a payload or an answer); only a missing field

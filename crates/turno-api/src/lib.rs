@@ -20,6 +20,7 @@ pub mod ids;
 pub mod inbox;
 pub mod json;
 pub mod lock;
+mod names;
 mod object;
 pub mod once;
 #[cfg(feature = "schema")]
@@ -27,6 +28,7 @@ pub mod openapi_types;
 pub mod outbox;
 pub mod page;
 pub mod problem;
+mod request;
 #[cfg(test)]
 mod round_trip;
 mod routing;

@@ -1,4 +1,5 @@
-//! Deserialization of objects only. serde's derived code also accepts a list, field by field.
+//! Deserialization of objects and defaults. serde's derived code also accepts a list where an object is expected, field by
+//! field.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,6 +22,13 @@ pub(crate) fn maybe<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 ) -> Result<Option<T>, D::Error> {
     let object = Option::<Object<T>>::deserialize(deserializer)?;
     Ok(object.map(|object| object.0))
+}
+
+/// Deserializes a value whose `null` means its default.
+pub(crate) fn null_as_default<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 struct Object<T>(T);

@@ -4,21 +4,19 @@
 //! when the lease of a run expired without an answer; the store keeps this state for as long as it would have kept the answer, at
 //! least for [`UNKNOWN_KEPT`].
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::duration::WireDuration;
-use crate::error::{Error, Result};
 use crate::ids::{OnceClaim, Token};
 use crate::json::JsonText;
+use crate::names::names;
 #[cfg(feature = "schema")]
 use crate::openapi_types::{Json, LeaseDuration, Name, OnceClaimName, Text, WaitDuration};
+use crate::request::request;
 
 /// How long the store keeps the state unknown, if it would have kept the answer for less.
 pub const UNKNOWN_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -38,15 +36,10 @@ pub enum AfterUnknown {
     Rerun,
 }
 
-impl AfterUnknown {
-    /// The name in stores and interfaces.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            AfterUnknown::Refuse => "refuse",
-            AfterUnknown::Rerun => "rerun",
-        }
-    }
-}
+names!(AfterUnknown, "unknown" {
+    Refuse = "refuse",
+    Rerun = "rerun",
+});
 
 /// What the caller does if a run is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -115,15 +108,19 @@ pub enum OnceOutcome {
 }
 
 /// The right to do the work of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OnceGrant {
-    /// The claim of the run.
+    /// The claim of the run, by which it is completed and released.
+    #[cfg_attr(feature = "schema", schema(value_type = OnceClaimName))]
     pub claim: OnceClaim,
     /// Number of runs that began without an end, this one included.
     pub attempt: u32,
     /// When the run ends unless it is extended, on the store's clock.
     pub expires_at: Timestamp,
-    /// The time until then.
+    /// The time until then, in milliseconds.
+    #[serde(rename = "remaining_ms", with = "crate::duration::as_ms")]
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
     pub remaining: Duration,
 }
 
@@ -155,14 +152,21 @@ pub struct OnceComplete {
 }
 
 /// What a run did before it was released.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Released {
     /// Nothing: the next caller does the work.
     #[default]
     Undone,
-    /// Its effect is unknown.
+    /// Its effect is unknown: the next caller gets `unknown`.
     Unknown,
 }
+
+names!(Released, "outcome" {
+    Undone = "undone",
+    Unknown = "unknown",
+});
 
 /// Parameters of `OnceStore::once_release`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -253,38 +257,11 @@ pub enum OnceState {
     Unknown,
 }
 
-impl OnceState {
-    /// The name in stores and interfaces.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OnceState::InFlight => "in_flight",
-            OnceState::Done => "done",
-            OnceState::Unknown => "unknown",
-        }
-    }
-}
-
-impl fmt::Display for OnceState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for OnceState {
-    type Err = Error;
-
-    fn from_str(word: &str) -> Result<Self> {
-        [OnceState::InFlight, OnceState::Done, OnceState::Unknown]
-            .into_iter()
-            .find(|state| state.as_str() == word)
-            .ok_or_else(|| {
-                Error::invalid(
-                    "state",
-                    format!("state is {word:?}, and must be in_flight, done or unknown"),
-                )
-            })
-    }
-}
+names!(OnceState, "state" {
+    InFlight = "in_flight",
+    Done = "done",
+    Unknown = "unknown",
+});
 
 /// Parameters of `OnceStore::once_list`.
 #[derive(Debug, Clone, Default)]
@@ -334,66 +311,44 @@ pub struct OnceView {
     pub answer: Option<JsonText>,
 }
 
-/// Begins the run of a key, or reports the state of the key: `POST /v1/once`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Begin {
-    /// The once key.
-    #[cfg_attr(feature = "schema", schema(value_type = Name))]
-    pub key: String,
-    /// The fingerprint of the request. Default: not compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub fingerprint: Option<String>,
-    /// How long the run is valid unless it is extended. Default: 30 seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseDuration>))]
-    pub lease: Option<WireDuration>,
-    /// How long the answer is kept; zero keeps none. Default: one day.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttl: Option<WireDuration>,
-    /// Wait this long for the answer of another run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<WaitDuration>))]
-    pub wait: Option<WireDuration>,
-    /// What to do if an earlier run is unknown. Default: refuse.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<AfterUnknown>,
-    /// The name of the worker, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub worker: Option<String>,
-    /// The quota against which the key counts.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::object::maybe"
-    )]
-    pub quota: Option<Quota>,
-    /// The request id: a repeated request changes nothing and has the same response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request: Option<Uuid>,
+request! {
+    /// Begins the run of a key, or reports the state of the key: `POST /v1/once`
+    #[derive(Default)]
+    pub struct Begin {
+        /// The once key.
+        key: String as Name,
+    } optional {
+        /// The fingerprint of the request. Default: not compared.
+        fingerprint: String as Name,
+        /// How long the run is valid unless it is extended. Default: 30 seconds.
+        lease: WireDuration as LeaseDuration,
+        /// How long the answer is kept; zero keeps none. Default: one day.
+        ttl: WireDuration,
+        /// Wait this long for the answer of another run.
+        wait: WireDuration as WaitDuration,
+        /// What to do if an earlier run is unknown. Default: refuse.
+        unknown: AfterUnknown,
+        /// The name of the worker, for people.
+        worker: String as Name,
+        /// The quota against which the key counts.
+        #[serde(deserialize_with = "crate::object::maybe")]
+        quota: Quota,
+        /// The request id: a repeated request changes nothing and has the same response.
+        request: Uuid,
+    }
 }
 
 /// The caller has the run and must do the work: 201.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Begun {
-    /// The claim by which it is completed and released.
-    #[cfg_attr(feature = "schema", schema(value_type = OnceClaimName))]
-    pub claim: OnceClaim,
     /// The once key.
     pub key: String,
     /// The fencing token: larger than that of every earlier run.
-    #[cfg_attr(feature = "schema", schema(value_type = i64))]
     pub token: Token,
-    /// Number of runs that began without an end, this one included.
-    pub attempt: u32,
-    /// When the run ends unless it is extended, on the store's clock.
-    pub expires_at: Timestamp,
-    /// The time until then, in milliseconds.
-    pub remaining_ms: u64,
+    /// The run.
+    #[serde(flatten)]
+    pub grant: OnceGrant,
 }
 
 /// The work is done: 200.
@@ -402,38 +357,39 @@ pub struct Begun {
 pub struct Replayed {
     /// The stored answer; null if none was stored.
     #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
-    pub replay: Option<Box<RawValue>>,
+    pub replay: Option<JsonText>,
     /// Whether an answer was stored: a stored answer may itself be null.
     pub stored: bool,
 }
 
-/// Ends a run with its answer: `PUT /v1/once/{claim}`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Complete {
-    /// The answer: any JSON. Without it, only that the work is done is stored.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::json::present"
-    )]
-    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
-    pub answer: Option<Box<RawValue>>,
-    /// How long the answer is kept. Default: that of the begin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttl: Option<WireDuration>,
+impl Replayed {
+    /// Returns the stored answer as JSON text, if there is one.
+    pub fn into_answer(self) -> Option<String> {
+        let answer = self.replay.map_or_else(|| "null".to_owned(), Into::into);
+        self.stored.then_some(answer)
+    }
 }
 
-/// Extends a run: `PATCH /v1/once/{claim}`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Extend {
-    /// The new lease, counted from now. Default: 30 seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<LeaseDuration>))]
-    pub lease: Option<WireDuration>,
+request! {
+    /// Ends a run with its answer: `PUT /v1/once/{claim}`
+    #[derive(Default)]
+    pub struct Complete {} optional {
+        /// The answer: any JSON. Without it, only that the work is done is stored.
+        #[serde(deserialize_with = "crate::json::present")]
+        #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
+        answer: JsonText,
+        /// How long the answer is kept. Default: that of the begin.
+        ttl: WireDuration,
+    }
+}
+
+request! {
+    /// Extends a run: `PATCH /v1/once/{claim}`
+    #[derive(Default)]
+    pub struct Extend {} optional {
+        /// The new lease, counted from now. Default: 30 seconds.
+        lease: WireDuration as LeaseDuration,
+    }
 }
 
 /// One page of keys: `GET /v1/once`
@@ -447,27 +403,19 @@ pub struct Keys {
     pub next: Option<String>,
 }
 
-/// Reports that the work of an unknown key was done: `PUT /v1/once-keys/{key}`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Resolve {
-    /// The answer: any JSON. Without it, only that the work is done is stored.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::json::present"
-    )]
-    #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
-    pub answer: Option<Box<RawValue>>,
-    /// The operator. Default: the name of the access token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub user: Option<String>,
-    /// How the operator knows that the work was done; for the history.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
-    pub reason: Option<String>,
+request! {
+    /// Reports that the work of an unknown key was done: `PUT /v1/once-keys/{key}`
+    #[derive(Default)]
+    pub struct Resolve {} optional {
+        /// The answer: any JSON. Without it, only that the work is done is stored.
+        #[serde(deserialize_with = "crate::json::present")]
+        #[cfg_attr(feature = "schema", schema(value_type = Json, required = false))]
+        answer: JsonText,
+        /// The operator. Default: the name of the access token.
+        user: String as Name,
+        /// How the operator knows that the work was done; for the history.
+        reason: String as Text,
+    }
 }
 
 /// Whether a key was deleted: `DELETE /v1/once-keys/{key}`

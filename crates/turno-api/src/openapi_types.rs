@@ -23,88 +23,6 @@ fn text(longest: usize, pattern: &str, description: &str, example: &str) -> RefO
         .into()
 }
 
-/// A name.
-pub struct Name;
-
-impl PartialSchema for Name {
-    fn schema() -> RefOr<Schema> {
-        text(
-            check::NAME_BYTES,
-            PRINTABLE,
-            "A name: 1 to 255 bytes of UTF-8 without control characters; path-like, PRESTAMO/123",
-            "PRESTAMO/123",
-        )
-    }
-}
-
-impl ToSchema for Name {}
-
-/// A text.
-pub struct Text;
-
-impl PartialSchema for Text {
-    fn schema() -> RefOr<Schema> {
-        text(
-            check::TEXT_BYTES,
-            PRINTABLE,
-            "A text: 1 to 1000 bytes of UTF-8 without control characters",
-            "Registro de pago",
-        )
-    }
-}
-
-impl ToSchema for Text {}
-
-/// The id of a lease.
-pub struct LeaseName;
-
-impl PartialSchema for LeaseName {
-    fn schema() -> RefOr<Schema> {
-        text(
-            check::NAME_BYTES + 20,
-            WITH_TOKEN,
-            "A lease, RESOURCE@TOKEN, as acquire answered it",
-            "PRESTAMO/123@1794708000000000",
-        )
-    }
-}
-
-impl ToSchema for LeaseName {}
-
-/// The claim of a once key's run.
-pub struct OnceClaimName;
-
-impl PartialSchema for OnceClaimName {
-    fn schema() -> RefOr<Schema> {
-        text(
-            check::NAME_BYTES + 20,
-            WITH_TOKEN,
-            "A claim, KEY@TOKEN, as begin answered it",
-            "pago/77@1794708000000000",
-        )
-    }
-}
-
-impl ToSchema for OnceClaimName {}
-
-/// A claim on an item.
-pub struct ClaimName;
-
-impl PartialSchema for ClaimName {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(SchemaType::new(Type::String))
-            .pattern(Some(
-                r"^\d{1,18}@[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
-            ))
-            .description(Some("A claim, ITEM@TOKEN, as claim answered it"))
-            .examples([serde_json::json!("17@0190f1f4-2b3c-7d4e-8f50-112233445566")])
-            .into()
-    }
-}
-
-impl ToSchema for ClaimName {}
-
 /// Schema of a duration as text with a unit.
 pub(crate) fn duration(description: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
@@ -119,40 +37,69 @@ pub(crate) fn duration(description: &str) -> RefOr<Schema> {
         .into()
 }
 
-/// How long a lease or a claim is valid.
-pub struct LeaseDuration;
+/// Defines types that only have a schema.
+macro_rules! described {
+    ($($(#[$doc:meta])* $name:ident = $schema:expr;)+) => {$(
+        $(#[$doc])*
+        pub struct $name;
 
-impl PartialSchema for LeaseDuration {
-    fn schema() -> RefOr<Schema> {
-        duration("A length of time, from 1ms to 1d, with its unit: 30s")
-    }
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                $schema
+            }
+        }
+
+        impl ToSchema for $name {}
+    )+};
 }
 
-impl ToSchema for LeaseDuration {}
-
-/// How long a call may wait.
-pub struct WaitDuration;
-
-impl PartialSchema for WaitDuration {
-    fn schema() -> RefOr<Schema> {
-        duration(
-            "A length of time, cut to the longest that the server lets one request wait, with its unit: 30s",
-        )
-    }
+described! {
+    /// A name.
+    Name = text(
+        check::NAME_BYTES,
+        PRINTABLE,
+        "A name: 1 to 255 bytes of UTF-8 without control characters; path-like, PRESTAMO/123",
+        "PRESTAMO/123",
+    );
+    /// A text.
+    Text = text(
+        check::TEXT_BYTES,
+        PRINTABLE,
+        "A text: 1 to 1000 bytes of UTF-8 without control characters",
+        "Registro de pago",
+    );
+    /// The id of a lease.
+    LeaseName = text(
+        check::NAME_BYTES + 20,
+        WITH_TOKEN,
+        "A lease, RESOURCE@TOKEN, as acquire answered it",
+        "PRESTAMO/123@1794708000000000",
+    );
+    /// The claim of a once key's run.
+    OnceClaimName = text(
+        check::NAME_BYTES + 20,
+        WITH_TOKEN,
+        "A claim, KEY@TOKEN, as begin answered it",
+        "pago/77@1794708000000000",
+    );
+    /// A claim on an item.
+    ClaimName = ObjectBuilder::new()
+        .schema_type(SchemaType::new(Type::String))
+        .pattern(Some(
+            r"^\d{1,18}@[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
+        ))
+        .description(Some("A claim, ITEM@TOKEN, as claim answered it"))
+        .examples([serde_json::json!("17@0190f1f4-2b3c-7d4e-8f50-112233445566")])
+        .into();
+    /// How long a lease or a claim is valid.
+    LeaseDuration = duration("A length of time, from 1ms to 1d, with its unit: 30s");
+    /// How long a call may wait.
+    WaitDuration = duration(
+        "A length of time, cut to the longest that the server lets one request wait, with its unit: 30s",
+    );
+    /// Any JSON, kept as it is written: no number is rounded.
+    Json = ObjectBuilder::new()
+        .schema_type(SchemaType::AnyValue)
+        .description(Some("Any JSON; numbers are kept as they are written"))
+        .into();
 }
-
-impl ToSchema for WaitDuration {}
-
-/// Any JSON, kept as it is written: no number is rounded.
-pub struct Json;
-
-impl PartialSchema for Json {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(SchemaType::AnyValue)
-            .description(Some("Any JSON; numbers are kept as they are written"))
-            .into()
-    }
-}
-
-impl ToSchema for Json {}

@@ -5,22 +5,21 @@
 //! *blocked* when it is dead and the later events of its key wait.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
+#[cfg(feature = "schema")]
 use crate::duration::WireDuration;
-use crate::error::{Error, Result};
 use crate::ids::ItemId;
 use crate::inbox::AttemptError;
 use crate::json::JsonText;
+use crate::names::names;
 #[cfg(feature = "schema")]
 use crate::openapi_types::{Json, Name, Text};
+use crate::request::request;
 pub use crate::routing::routing_key;
 
 /// The queue of the outbox's events. Names that begin with `$` are reserved.
@@ -33,26 +32,57 @@ pub const MAX_BATCH: u32 = 1000;
 pub const POSSIBLE_DUPLICATE: &str = "x-possible-duplicate";
 
 /// An event to emit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct NewEvent {
-    /// The id. With an id of the caller's, the event is stored once, however often it is emitted. Default: a new id.
-    pub id: Option<Uuid>,
     /// The type: `TicketCreatedEvent`.
+    #[serde(rename = "type")]
+    #[cfg_attr(feature = "schema", schema(value_type = Name))]
     pub kind: String,
-    /// The payload, as JSON text.
-    pub payload: String,
+    /// The payload: any JSON.
+    #[cfg_attr(feature = "schema", schema(value_type = Json))]
+    pub payload: JsonText,
     /// The ordering key: events of one key are published in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
     pub key: Option<String>,
     /// The correlation id, across services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
     pub correlation_id: Option<String>,
-    /// The W3C trace context.
+    /// The W3C trace context. Default over HTTP: that of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schema(pattern = "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")
+    )]
     pub traceparent: Option<String>,
     /// The W3C trace state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schema(
+            min_length = 1,
+            max_length = 512,
+            pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"
+        )
+    )]
     pub tracestate: Option<String>,
     /// The application's own headers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// The time until the event is due.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "crate::duration::as_optional_text"
+    )]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<WireDuration>))]
     pub delay: Option<Duration>,
+    /// The id. With an id of the caller's, the event is stored once, however often it is emitted. Default: a new id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<Uuid>,
 }
 
 /// Parameters of `OutboxStore::outbox_emit`.
@@ -139,6 +169,7 @@ pub struct Deferral {
 
 /// Whether dispatched events are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Archive {
     /// Only their ids.
     #[default]
@@ -170,6 +201,7 @@ pub enum AfterRefusal {
 /// What happens to the later events of a dead event's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum OnDead {
     /// They are published.
     #[default]
@@ -180,33 +212,11 @@ pub enum OnDead {
     Park,
 }
 
-impl OnDead {
-    /// The name in stores and interfaces.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OnDead::Skip => "skip",
-            OnDead::Block => "block",
-            OnDead::Park => "park",
-        }
-    }
-}
-
-impl FromStr for OnDead {
-    type Err = Error;
-
-    fn from_str(word: &str) -> Result<Self> {
-        [OnDead::Skip, OnDead::Block, OnDead::Park]
-            .into_iter()
-            .find(|choice| choice.as_str() == word)
-            .ok_or_else(|| Error::invalid("on_dead", "on_dead must be skip, block or park"))
-    }
-}
-
-impl fmt::Display for OnDead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
+names!(OnDead, "on_dead" {
+    Skip = "skip",
+    Block = "block",
+    Park = "park",
+});
 
 /// Number of settled events, per outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -281,6 +291,16 @@ pub enum EventState {
     Discarded,
 }
 
+names!(EventState, "state" {
+    Pending = "pending",
+    Scheduled = "scheduled",
+    Processing = "processing",
+    Dispatched = "dispatched",
+    Dead = "dead",
+    Blocked = "blocked",
+    Discarded = "discarded",
+});
+
 impl EventState {
     /// The states that can be listed.
     pub const LISTED: [EventState; 6] = [
@@ -291,42 +311,6 @@ impl EventState {
         EventState::Dead,
         EventState::Blocked,
     ];
-
-    /// The name in stores and interfaces.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EventState::Pending => "pending",
-            EventState::Scheduled => "scheduled",
-            EventState::Processing => "processing",
-            EventState::Dispatched => "dispatched",
-            EventState::Dead => "dead",
-            EventState::Blocked => "blocked",
-            EventState::Discarded => "discarded",
-        }
-    }
-}
-
-impl fmt::Display for EventState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for EventState {
-    type Err = Error;
-
-    fn from_str(word: &str) -> Result<Self> {
-        EventState::LISTED
-            .into_iter()
-            .chain([EventState::Discarded])
-            .find(|state| state.as_str() == word)
-            .ok_or_else(|| {
-                Error::invalid(
-                    "state",
-                    "state must be pending, scheduled, processing, dispatched, dead or blocked",
-                )
-            })
-    }
 }
 
 /// Parameters of `OutboxStore::outbox_list`.
@@ -345,7 +329,6 @@ pub struct OutboxList {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct EventView {
     /// Its number, the cursor of the next page.
-    #[cfg_attr(feature = "schema", schema(value_type = i64))]
     pub seq: ItemId,
     /// The id, which never changes.
     pub id: Uuid,
@@ -415,67 +398,17 @@ pub struct OutboxDiscard {
     pub reason: Option<String>,
 }
 
-/// Emits events: `POST /v1/outbox`
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Emit {
-    /// The events, in order; all or none are stored.
-    #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 10_000))]
-    #[serde(deserialize_with = "crate::object::objects")]
-    pub events: Vec<EmitEvent>,
-    /// The request id: a repeated request changes nothing and has the same response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request: Option<Uuid>,
-}
-
-/// An event to emit.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct EmitEvent {
-    /// The type: `TicketCreatedEvent`.
-    #[serde(rename = "type")]
-    #[cfg_attr(feature = "schema", schema(value_type = Name))]
-    pub kind: String,
-    /// The payload: any JSON.
-    #[cfg_attr(feature = "schema", schema(value_type = Json))]
-    pub payload: Box<RawValue>,
-    /// The ordering key: events of one key are published in order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub key: Option<String>,
-    /// The correlation id, across services.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub correlation_id: Option<String>,
-    /// The W3C trace context. Default: that of the request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schema(pattern = "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")
-    )]
-    pub traceparent: Option<String>,
-    /// The W3C trace state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schema(
-            min_length = 1,
-            max_length = 512,
-            pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"
-        )
-    )]
-    pub tracestate: Option<String>,
-    /// The application's own headers.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// The time until the event is due.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay: Option<WireDuration>,
-    /// The id. With an id of the caller's, the event is stored once, however often it is emitted. Default: a new id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<Uuid>,
+request! {
+    /// Emits events: `POST /v1/outbox`
+    pub struct Emit {
+        /// The events, in order; all or none are stored.
+        #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 10_000))]
+        #[serde(deserialize_with = "crate::object::objects")]
+        events: Vec<NewEvent>,
+    } optional {
+        /// The request id: a repeated request changes nothing and has the same response.
+        request: Uuid,
+    }
 }
 
 /// The ids of events.
@@ -494,45 +427,36 @@ pub struct Events {
     pub events: Vec<EventView>,
     /// Cursor of the next page (`after`); absent if this is the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<i64>))]
     pub next: Option<ItemId>,
 }
 
-/// Requeues dead and blocked events: `POST /v1/outbox/requeue`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct RequeueEvents {
-    /// The events. Default: all that are dead or blocked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(max_items = 10_000))]
-    pub ids: Option<Vec<Uuid>>,
-    /// The operator, for the history. Default: the name of the access token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub user: Option<String>,
-    /// The reason, for the history.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
-    pub reason: Option<String>,
+request! {
+    /// Requeues dead and blocked events: `POST /v1/outbox/requeue`
+    #[derive(Default)]
+    pub struct RequeueEvents {} optional {
+        /// The events. Default: all that are dead or blocked.
+        #[cfg_attr(feature = "schema", schema(max_items = 10_000))]
+        ids: Vec<Uuid>,
+        /// The operator, for the history. Default: the name of the access token.
+        user: String as Name,
+        /// The reason, for the history.
+        reason: String as Text,
+    }
 }
 
-/// Discards dead and blocked events: `POST /v1/outbox/discard`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Discard {
-    /// The events.
-    #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 10_000))]
-    pub ids: Vec<Uuid>,
-    /// The operator, kept with the events and in the history. Default: the name of the access token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Name>))]
-    pub user: Option<String>,
-    /// The reason, for the history.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Text>))]
-    pub reason: Option<String>,
+request! {
+    /// Discards dead and blocked events: `POST /v1/outbox/discard`
+    #[derive(Default)]
+    pub struct Discard {
+        /// The events.
+        #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 10_000))]
+        ids: Vec<Uuid>,
+    } optional {
+        /// The operator, kept with the events and in the history. Default: the name of the access token.
+        user: String as Name,
+        /// The reason, for the history.
+        reason: String as Text,
+    }
 }
 
 /// Number of discarded events or items.

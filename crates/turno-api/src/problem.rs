@@ -1,12 +1,15 @@
 //! Error responses: RFC 9457, with a stable code.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::lock::Holder;
+use crate::lock::{Busy, Holder};
+use crate::once::OnceRun;
 
 /// An error response: what went wrong, and what to do next.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Problem {
     /// Always `about:blank`: `code` identifies the problem.
@@ -57,4 +60,26 @@ pub struct Problem {
     /// `in_flight`, `unknown`: the time until then, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_ms: Option<u64>,
+}
+
+impl Problem {
+    /// Returns the lock of the code `busy`. `resource` is the one that the caller asked for.
+    pub fn into_busy(self, resource: &str) -> Busy {
+        Busy {
+            resource: self.resource.unwrap_or_else(|| resource.to_owned()),
+            holder: self.holder,
+            remaining: Duration::from_millis(self.retry_after_ms.unwrap_or(0)),
+        }
+    }
+
+    /// Returns the run of the codes `in_flight` and `unknown`; `None` if the problem does not describe one.
+    pub fn into_run(self) -> Option<OnceRun> {
+        Some(OnceRun {
+            worker: self.worker,
+            attempt: self.attempt?,
+            began_at: self.began_at?,
+            expires_at: self.expires_at?,
+            remaining: Duration::from_millis(self.remaining_ms.unwrap_or(0)),
+        })
+    }
 }

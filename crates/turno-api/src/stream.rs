@@ -85,7 +85,6 @@ pub struct LockRemoved {
     /// The owner.
     pub owner: String,
     /// The fencing token.
-    #[cfg_attr(feature = "schema", schema(value_type = i64))]
     pub token: Token,
 }
 

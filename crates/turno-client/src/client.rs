@@ -21,8 +21,6 @@ use reqwest::redirect::Policy;
 use reqwest::{Method, Url};
 
 pub use self::error::{Error, Result};
-pub use self::locks::{Acquired, AcquiredAll, Broke, Released, Renewed};
-pub use self::once::{Began, Ended, Resolved};
 pub use self::stream::{Stream, StreamEvent};
 
 /// Timeout for opening a connection.

@@ -7,8 +7,8 @@
 //!
 //! ```no_run
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use turno_client::api::lock::Acquire;
-//! use turno_client::{Acquired, Client};
+//! use turno_client::Client;
+//! use turno_client::api::lock::{Acquire, Language, LockOutcome};
 //!
 //! let client = Client::new("http://127.0.0.1:7117")?;
 //! let ask = Acquire {
@@ -17,8 +17,8 @@
 //!     ..Acquire::default()
 //! };
 //! match client.acquire(&ask).await? {
-//!     Acquired::Acquired(lease) | Acquired::Reentered(lease) => println!("mine, with token {}", lease.token),
-//!     Acquired::Busy(problem) => println!("{}", problem.detail),
+//!     LockOutcome::Acquired(grant) => println!("mine, with token {}", grant.token),
+//!     LockOutcome::Busy(busy) => println!("{}", busy.message(Language::English)),
 //! }
 //! # Ok(()) }
 //! ```
@@ -30,8 +30,5 @@ mod remote;
 
 pub use turno_api as api;
 
-pub use self::client::{
-    Acquired, AcquiredAll, Began, Broke, Client, Ended, Error, Page, Released, Renewed, Resolved,
-    Result, Stream, StreamEvent,
-};
+pub use self::client::{Client, Error, Page, Result, Stream, StreamEvent};
 pub use self::remote::RemoteStore;

@@ -1,8 +1,6 @@
 //! A server as a store of the library.
 
-mod answer;
 mod inbox;
-mod lock;
 mod not_here;
 mod once;
 mod outbox;
@@ -20,10 +18,15 @@ use turno::store::{
 };
 use turno::{Result, Wakers};
 use turno_api::admin::SweepRequest;
+use turno_api::ids::{LeaseId, Token};
+use turno_api::lock::{Acquire, Renew};
 
 use self::not_here::not_here;
 use self::queues::Queues;
-use crate::Client;
+use crate::{Client, Page};
+
+/// A cursor after every entry: the page has ended leases only, without the locks that are held now.
+const LATEST: i64 = i64::MAX;
 
 /// `turno serve` as a store: with it, the library's API works over HTTP.
 ///
@@ -96,7 +99,7 @@ impl Store for RemoteStore {
     }
 
     async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome> {
-        self.acquire(ask, None).await
+        Ok(self.client.acquire(&Acquire::from(ask)).await?)
     }
 
     async fn lock_acquire_waiting(
@@ -105,23 +108,39 @@ impl Store for RemoteStore {
         wait: Duration,
         order: WaitOrder,
     ) -> Result<Option<LockOutcome>> {
-        self.acquire_waiting(ask, wait, order).await.map(Some)
+        let acquire = |wait| {
+            let mut body = Acquire::from(ask);
+            body.wait = Some(wait);
+            body.order = Some(order);
+            async move { Ok(self.client.acquire(&body).await?) }
+        };
+        let is_busy = |outcome: &LockOutcome| matches!(outcome, LockOutcome::Busy(_));
+        wait::until(wait, acquire, is_busy).await.map(Some)
     }
 
     async fn lock_acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
-        self.acquire_all(ask).await
+        Ok(self.client.acquire_all(&ask.into()).await?)
     }
 
     async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {
-        self.renew(ask).await
+        if ask.token.0 < 0 {
+            return Ok(RenewOutcome::Lost);
+        }
+        let ttl = Some(ask.ttl.into());
+        let id = lease_id(&ask.resource, ask.token);
+        Ok(self.client.renew(&id, &Renew { ttl }).await?)
     }
 
     async fn lock_release(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
-        self.release(ask).await
+        if ask.token.0 < 0 {
+            return Ok(ReleaseOutcome::Lost);
+        }
+        let id = lease_id(&ask.resource, ask.token);
+        Ok(self.client.release_as(&id, ask.hold, ask.request).await?)
     }
 
     async fn lock_break(&self, ask: &LockBreak) -> Result<BreakOutcome> {
-        self.break_lock(ask).await
+        Ok(self.client.break_lock_with(ask).await?)
     }
 
     /// Does nothing: the server registers the waiters that it waits for, and a caller that polls is not registered.
@@ -134,15 +153,25 @@ impl Store for RemoteStore {
     }
 
     async fn lock_status(&self, resource: &str) -> Result<LockStatus> {
-        Ok(self.client.lock_status(resource).await?.into())
+        Ok(self.client.lock_status(resource).await?)
     }
 
     async fn lock_list(&self, ask: &LockList) -> Result<Vec<LockHolder>> {
-        self.list(ask).await
+        let page = Page {
+            limit: Some(ask.limit),
+            after: (!ask.after.is_empty()).then(|| ask.after.clone()),
+        };
+        Ok(self.client.locks(&ask.prefix, &page).await?.locks)
     }
 
     async fn history(&self, ask: &History) -> Result<Vec<HistoryEntry>> {
-        self.history_of(ask).await
+        let page = Page {
+            limit: Some(ask.limit),
+            after: Some(ask.before.unwrap_or(LATEST)),
+        };
+        let (part, resource) = (ask.part, ask.resource.as_deref());
+        let history = self.client.history(part, resource, &ask.prefix, &page);
+        Ok(history.await?.history)
     }
 
     async fn sweep(&self, ask: &Sweep) -> Result<Swept> {
@@ -162,4 +191,11 @@ impl Store for RemoteStore {
     }
 
     async fn close(&self) {}
+}
+
+fn lease_id(resource: &str, token: Token) -> LeaseId {
+    LeaseId {
+        resource: resource.to_owned(),
+        token,
+    }
 }

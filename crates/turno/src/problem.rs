@@ -22,12 +22,12 @@ use http::header::{
     ACCEPT_LANGUAGE, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
     WWW_AUTHENTICATE,
 };
-use jiff::Timestamp;
-use serde::Serialize;
+use turno_api::duration::ms;
+use turno_api::problem::Problem as Body;
 
 pub use self::code::{ProblemCode, ProblemSource, ProblemText};
 use crate::error::Error;
-use crate::lock::{Busy, Holder, Language};
+use crate::lock::{Busy, Language};
 use crate::once::OnceRun;
 
 /// Default of `Retry-After` for problems that pass without intervention.
@@ -182,7 +182,7 @@ impl Problem {
         }
     }
 
-    fn body<'a>(&'a self, language: Language, request_id: Option<&'a str>) -> Body<'a> {
+    fn body(&self, language: Language, request_id: Option<&str>) -> Body {
         let (title, next) = self.code.text(language);
         let reason = self.reason.as_deref();
         // The library's messages are in English. Spanish readers get the general text of the code, and the reason beside it.
@@ -191,75 +191,40 @@ impl Problem {
             (Language::Spanish, Some(spanish)) => (spanish, None),
             (Language::Spanish, None) => (next, reason),
         };
-        let mut body = Body {
-            kind: "about:blank",
-            title,
+        let body = Body {
+            kind: "about:blank".to_owned(),
+            title: title.to_owned(),
             status: self.code.status().as_u16(),
-            code: self.code.as_str(),
-            detail,
-            field: self.field.as_deref(),
-            reason,
-            request_id,
-            retry_after_ms: self.retry_after.map(as_millis),
+            code: self.code.as_str().to_owned(),
+            detail: detail.to_owned(),
+            field: self.field.clone(),
+            reason: reason.map(str::to_owned),
+            request_id: request_id.map(str::to_owned),
+            retry_after_ms: self.retry_after.map(ms),
             ..Body::default()
         };
-        match &*self.subject {
-            Subject::None => {}
-            Subject::Lock(busy) => {
-                body.resource = Some(&busy.resource);
-                body.holder = busy.holder.as_ref();
-            }
-            Subject::Key(key) => body.key = Some(key),
-            Subject::Run(key, run) => {
-                body.key = Some(key);
-                body.worker = run.worker.as_deref();
-                body.attempt = Some(run.attempt);
-                body.began_at = Some(run.began_at);
-                body.expires_at = Some(run.expires_at);
-                body.remaining_ms = Some(as_millis(run.remaining));
-            }
+        match (*self.subject).clone() {
+            Subject::None => body,
+            Subject::Lock(busy) => Body {
+                resource: Some(busy.resource),
+                holder: busy.holder,
+                ..body
+            },
+            Subject::Key(key) => Body {
+                key: Some(key),
+                ..body
+            },
+            Subject::Run(key, run) => Body {
+                key: Some(key),
+                worker: run.worker,
+                attempt: Some(run.attempt),
+                began_at: Some(run.began_at),
+                expires_at: Some(run.expires_at),
+                remaining_ms: Some(ms(run.remaining)),
+                ..body
+            },
         }
-        body
     }
-}
-
-fn as_millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The body of a problem.
-#[derive(Default, Serialize)]
-struct Body<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    title: &'a str,
-    status: u16,
-    code: &'a str,
-    detail: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    field: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder: Option<&'a Holder>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    began_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remaining_ms: Option<u64>,
 }
 
 /// The problem of a failed call. Messages of the store are written to the log only: they may contain hosts, users and files.
@@ -323,11 +288,9 @@ mod tests {
             spanish.detail,
             ProblemCode::Invalid.text(Language::Spanish).1
         );
-        assert_eq!(spanish.reason, Some("name is empty: fill it"));
-        assert_eq!(
-            (spanish.field, spanish.request_id),
-            (Some("name"), Some("7"))
-        );
+        assert_eq!(spanish.reason.as_deref(), Some("name is empty: fill it"));
+        assert_eq!(spanish.field.as_deref(), Some("name"));
+        assert_eq!(spanish.request_id.as_deref(), Some("7"));
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn row(finding: &Finding) -> Vec<Cell> {
     let (word, color) = match finding.severity {
         Severity::Ok => ("ok", Color::Green),
         Severity::Warning => ("warning", Color::Yellow),
-        Severity::Problem => ("problem", Color::Red),
+        _ => ("problem", Color::Red),
     };
     vec![
         Cell::new(&finding.check),

@@ -13,9 +13,9 @@ use turno::outbox::Mode;
 use turno::sink::{Outage, Outgoing, PublishResult, Sink};
 use turno::{Settings, Turno};
 
+use turno_client::Client;
 use turno_client::api::duration::WireDuration;
-use turno_client::api::lock::Acquire;
-use turno_client::{Acquired, Client};
+use turno_client::api::lock::{Acquire, LockOutcome};
 use turno_testkit::Process;
 
 use crate::common::{Fixture, Kind, LONG};
@@ -154,7 +154,7 @@ impl Serving {
         };
         tokio::spawn(async move {
             let answer = client.acquire(&ask).await.unwrap();
-            matches!(answer, Acquired::Acquired(_))
+            matches!(answer, LockOutcome::Acquired(_))
         })
     }
 }

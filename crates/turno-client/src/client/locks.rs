@@ -1,10 +1,11 @@
 //! Calls of locks and leases.
 
-use reqwest::{Method, StatusCode};
-use turno::Token;
-use turno::lock::LeaseId;
-use turno::store::LockBreak;
-use turno_api::lock::{Acquire, AcquireAll, Lease, Leases, Locks, Renew, Status};
+use reqwest::Method;
+use turno_api::ids::{LeaseId, Token};
+use turno_api::lock::{
+    Acquire, AcquireAll, BreakOutcome, Lease, Leases, LockAllOutcome, LockBreak, LockOutcome,
+    LockStatus, Locks, ReleaseOutcome, Renew, RenewOutcome, RenewedLease,
+};
 use turno_api::problem::Problem;
 use uuid::Uuid;
 
@@ -16,75 +17,20 @@ use super::{Client, Page};
 /// Response header with the number of holds that are left.
 pub(crate) const HOLDS: &str = "turno-holds";
 
-/// Outcome of [`Client::acquire`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Acquired {
-    /// The caller holds the lock now.
-    Acquired(Lease),
-    /// The owner held the lock already and holds it once more.
-    Reentered(Lease),
-    /// Another owner holds the lock.
-    Busy(Box<Problem>),
-}
-
-/// Outcome of [`Client::acquire_all`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AcquiredAll {
-    /// The caller holds all the locks now.
-    Acquired(Leases),
-    /// The owner held all the locks already and holds them once more.
-    Reentered(Leases),
-    /// Another owner holds one of the locks. The call acquired none.
-    Busy(Box<Problem>),
-}
-
-/// Outcome of [`Client::renew`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Renewed {
-    /// The lease as it is after the renewal.
-    Renewed(Lease),
-    /// The lease has ended: it expired, was released or was broken.
-    Lost(Box<Problem>),
-}
-
-/// Outcome of [`Client::release`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Released {
-    /// One hold was released.
-    Released {
-        /// Number of holds that the owner still has.
-        holds: u32,
-    },
-    /// The lease had ended before: it expired, was released or was broken.
-    Lost(Box<Problem>),
-}
-
-/// Outcome of [`Client::break_lock`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Broke {
-    /// The lock is free now.
-    Broken,
-    /// This fencing token does not hold the lock.
-    NotHeld(Box<Problem>),
-}
-
 impl Client {
     /// Acquires a lock, or reports its holder.
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable. A busy lock is not an error.
-    pub async fn acquire(&self, ask: &Acquire) -> Result<Acquired> {
+    pub async fn acquire(&self, ask: &Acquire) -> Result<LockOutcome> {
         let mut ask = ask.clone();
         // A retry is recognized only if both are the same.
         ask.request.get_or_insert_with(Uuid::now_v7);
         ask.owner.get_or_insert_with(|| Uuid::new_v4().to_string());
         let call = Call::post("v1/locks", &ask)?.wait(ask.wait);
         Ok(match outcome(self.call(call).await, &["busy"])? {
-            Ok(answer) if answer.status == StatusCode::CREATED => {
-                Acquired::Acquired(answer.read()?)
-            }
-            Ok(answer) => Acquired::Reentered(answer.read()?),
-            Err(problem) => Acquired::Busy(problem),
+            Ok(answer) => LockOutcome::Acquired(answer.read::<Lease>()?.grant),
+            Err(problem) => LockOutcome::Busy(problem.into_busy(&ask.resource)),
         })
     }
 
@@ -92,17 +38,20 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable. A busy lock is not an error.
-    pub async fn acquire_all(&self, ask: &AcquireAll) -> Result<AcquiredAll> {
+    pub async fn acquire_all(&self, ask: &AcquireAll) -> Result<LockAllOutcome> {
         let mut ask = ask.clone();
         ask.request.get_or_insert_with(Uuid::now_v7);
         ask.owner.get_or_insert_with(|| Uuid::new_v4().to_string());
         let call = Call::post("v1/lock-sets", &ask)?.wait(ask.wait);
         Ok(match outcome(self.call(call).await, &["busy"])? {
-            Ok(answer) if answer.status == StatusCode::CREATED => {
-                AcquiredAll::Acquired(answer.read()?)
+            Ok(answer) => {
+                let leases = answer.read::<Leases>()?.leases.into_iter();
+                LockAllOutcome::Acquired(leases.map(|lease| lease.grant).collect())
             }
-            Ok(answer) => AcquiredAll::Reentered(answer.read()?),
-            Err(problem) => AcquiredAll::Busy(problem),
+            Err(problem) => {
+                let first = ask.resources.first().map_or("", String::as_str);
+                LockAllOutcome::Busy(problem.into_busy(first))
+            }
         })
     }
 
@@ -110,11 +59,17 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if the TTL is invalid or the server is unavailable. A lost lease is not an error.
-    pub async fn renew(&self, lease: &LeaseId, ask: &Renew) -> Result<Renewed> {
+    pub async fn renew(&self, lease: &LeaseId, ask: &Renew) -> Result<RenewOutcome> {
         let call = Call::new(Method::PUT, lease_target(lease)?).body(ask)?;
         Ok(match outcome(self.call(call).await, &["lost"])? {
-            Ok(answer) => Renewed::Renewed(answer.read()?),
-            Err(problem) => Renewed::Lost(problem),
+            Ok(answer) => {
+                let renewed: RenewedLease = answer.read()?;
+                RenewOutcome::Renewed {
+                    expires_at: renewed.expires_at,
+                    remaining: renewed.remaining,
+                }
+            }
+            Err(_) => RenewOutcome::Lost,
         })
     }
 
@@ -122,7 +77,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if the server is unavailable. A lost lease is not an error.
-    pub async fn release(&self, lease: &LeaseId, hold: Option<Uuid>) -> Result<Released> {
+    pub async fn release(&self, lease: &LeaseId, hold: Option<Uuid>) -> Result<ReleaseOutcome> {
         self.release_as(lease, hold, Uuid::now_v7()).await
     }
 
@@ -135,7 +90,7 @@ impl Client {
         lease: &LeaseId,
         hold: Option<Uuid>,
         request: Uuid,
-    ) -> Result<Released> {
+    ) -> Result<ReleaseOutcome> {
         let target = lease_target(lease)?
             .with("hold", hold)
             .with("request", Some(request));
@@ -149,9 +104,9 @@ impl Client {
                 let holds = holds.and_then(|holds| holds.parse().ok()).ok_or_else(|| {
                     Error::broken("the server has not said how many holds are left")
                 })?;
-                Ok(Released::Released { holds })
+                Ok(ReleaseOutcome::Released { holds })
             }
-            Err(problem) => Ok(Released::Lost(problem)),
+            Err(_) => Ok(ReleaseOutcome::Lost),
         }
     }
 
@@ -159,7 +114,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if the name is invalid or the server is unavailable.
-    pub async fn lock_status(&self, resource: &str) -> Result<Status> {
+    pub async fn lock_status(&self, resource: &str) -> Result<LockStatus> {
         let target = Target::new("v1/locks").name("resource", resource)?;
         self.call(Call::get(target)).await?.read()
     }
@@ -186,7 +141,7 @@ impl Client {
         token: Token,
         reason: &str,
         user: Option<&str>,
-    ) -> Result<Broke> {
+    ) -> Result<BreakOutcome> {
         self.break_lock_with(&LockBreak {
             resource: resource.to_owned(),
             token,
@@ -201,7 +156,7 @@ impl Client {
     ///
     /// # Errors
     /// Same as [`Client::break_lock`].
-    pub async fn break_lock_with(&self, ask: &LockBreak) -> Result<Broke> {
+    pub async fn break_lock_with(&self, ask: &LockBreak) -> Result<BreakOutcome> {
         let target = Target::new("v1/locks")
             .name("resource", &ask.resource)?
             .with("token", Some(ask.token))
@@ -210,8 +165,8 @@ impl Client {
             .with("request", Some(ask.request));
         let answer = self.call(Call::new(Method::DELETE, target)).await;
         Ok(match outcome(answer, &["not_held"])? {
-            Ok(_) => Broke::Broken,
-            Err(problem) => Broke::NotHeld(problem),
+            Ok(_) => BreakOutcome::Broken,
+            Err(_) => BreakOutcome::NotHeld,
         })
     }
 }
@@ -229,13 +184,11 @@ pub(super) fn said(text: &str) -> Option<&str> {
 pub(super) fn outcome(
     answer: Result<Answer>,
     outcomes: &[&str],
-) -> Result<std::result::Result<Answer, Box<Problem>>> {
+) -> Result<std::result::Result<Answer, Problem>> {
     match answer {
         Ok(answer) => Ok(Ok(answer)),
         Err(error) => match error.problem() {
-            Some(problem) if outcomes.contains(&problem.code.as_str()) => {
-                Ok(Err(Box::new(problem.clone())))
-            }
+            Some(problem) if outcomes.contains(&problem.code.as_str()) => Ok(Err(problem.clone())),
             _ => Err(error),
         },
     }

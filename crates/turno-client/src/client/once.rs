@@ -1,77 +1,42 @@
 //! Calls of once: requests that are processed once.
 
 use reqwest::{Method, StatusCode};
-use turno::once::{OnceClaim, OnceState, Released};
-use turno::store::OnceForget;
+use turno_api::ids::OnceClaim;
 use turno_api::once::{
-    Begin, Begun, Complete, Extend, Forgotten, Keys, OnceView, Replayed, Resolve,
+    Begin, Begun, Complete, Extend, Forgotten, Keys, OnceForget, OnceOutcome, OnceResolved,
+    OnceRun, OnceSettled, OnceState, OnceView, Released, Replayed, Resolve,
 };
 use turno_api::problem::Problem;
 use uuid::Uuid;
 
-use super::error::Result;
+use super::error::{Error, Result};
 use super::locks::{outcome, said};
 use super::path::Target;
 use super::send::{Call, Repeat};
 use super::{Client, Page};
-
-/// Outcome of [`Client::begin`].
-#[derive(Debug, Clone)]
-pub enum Began {
-    /// The caller has the run and must do the work.
-    Fresh(Begun),
-    /// The work is done; the stored answer.
-    Replay(Replayed),
-    /// Another run is in flight.
-    InFlight(Box<Problem>),
-    /// The key belongs to a request with another fingerprint.
-    Mismatch(Box<Problem>),
-    /// The lease of an earlier run expired without an answer. The work may have been done.
-    Unknown(Box<Problem>),
-    /// The caller has reached its quota of live keys.
-    OverQuota(Box<Problem>),
-}
-
-/// Outcome of a call that ends or extends a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// The change was applied.
-    Done,
-    /// The claim is not the newest of its key, or its run has ended. Nothing was changed.
-    Stale(Box<Problem>),
-}
-
-/// Answer of [`Client::resolve`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Resolved {
-    /// The key is done, with this answer.
-    Done,
-    /// A run of the key has a live lease; nothing was changed.
-    InFlight(Box<Problem>),
-    /// The key has an answer already; nothing was changed.
-    Answered(Box<Problem>),
-    /// The server does not know the key; nothing was changed.
-    NotFound(Box<Problem>),
-}
 
 impl Client {
     /// Begins the run of a key, or reports the state of the key.
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
-    pub async fn begin(&self, ask: &Begin) -> Result<Began> {
+    pub async fn begin(&self, ask: &Begin) -> Result<OnceOutcome> {
         let mut ask = ask.clone();
         ask.request.get_or_insert_with(Uuid::now_v7);
         let call = Call::post("v1/once", &ask)?.wait(ask.wait);
         let outcomes = ["in_flight", "mismatch", "unknown", "over_quota"];
         Ok(match outcome(self.call(call).await, &outcomes)? {
-            Ok(answer) if answer.status == StatusCode::CREATED => Began::Fresh(answer.read()?),
-            Ok(answer) => Began::Replay(answer.read()?),
+            Ok(answer) if answer.status == StatusCode::CREATED => {
+                OnceOutcome::Fresh(answer.read::<Begun>()?.grant)
+            }
+            Ok(answer) => OnceOutcome::Replay {
+                answer: answer.read::<Replayed>()?.into_answer(),
+            },
             Err(problem) => match problem.code.as_str() {
-                "in_flight" => Began::InFlight(problem),
-                "mismatch" => Began::Mismatch(problem),
-                "unknown" => Began::Unknown(problem),
-                _ => Began::OverQuota(problem),
+                "in_flight" => OnceOutcome::InFlight(run(problem)?),
+                "mismatch" => OnceOutcome::Mismatch,
+                "unknown" => OnceOutcome::Unknown(run(problem)?),
+                _ => OnceOutcome::OverQuota,
             },
         })
     }
@@ -80,7 +45,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
-    pub async fn complete_once(&self, claim: &OnceClaim, ask: &Complete) -> Result<Ended> {
+    pub async fn complete_once(&self, claim: &OnceClaim, ask: &Complete) -> Result<OnceSettled> {
         let call = Call::new(Method::PUT, claim_target(claim)?).body(ask)?;
         self.end(call).await
     }
@@ -89,7 +54,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if the lease is invalid or the server is unavailable.
-    pub async fn extend_once(&self, claim: &OnceClaim, ask: &Extend) -> Result<Ended> {
+    pub async fn extend_once(&self, claim: &OnceClaim, ask: &Extend) -> Result<OnceSettled> {
         let call = Call::new(Method::PATCH, claim_target(claim)?).body(ask)?;
         self.end(call).await
     }
@@ -98,19 +63,15 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if the server is unavailable.
-    pub async fn release_once(&self, claim: &OnceClaim, released: Released) -> Result<Ended> {
-        let outcome = match released {
-            Released::Undone => "undone",
-            Released::Unknown => "unknown",
-        };
-        let target = claim_target(claim)?.with("outcome", Some(outcome));
+    pub async fn release_once(&self, claim: &OnceClaim, released: Released) -> Result<OnceSettled> {
+        let target = claim_target(claim)?.with("outcome", Some(released));
         self.end(Call::new(Method::DELETE, target)).await
     }
 
-    async fn end(&self, call: Call) -> Result<Ended> {
+    async fn end(&self, call: Call) -> Result<OnceSettled> {
         Ok(match outcome(self.call(call).await, &["stale"])? {
-            Ok(_) => Ended::Done,
-            Err(problem) => Ended::Stale(problem),
+            Ok(_) => OnceSettled::Done,
+            Err(_) => OnceSettled::Stale,
         })
     }
 
@@ -164,24 +125,31 @@ impl Client {
         self.call(call).await?.read()
     }
 
-    /// Says that the work of an unknown key was done, with its answer.
+    /// Reports that the work of an unknown key was done, with its answer.
     ///
     /// # Errors
-    /// Returns an error if something is invalid, or the server is unavailable.
-    pub async fn resolve(&self, key: &str, ask: &Resolve) -> Result<Resolved> {
+    /// Returns an error if an argument is invalid or the server is unavailable.
+    pub async fn resolve(&self, key: &str, ask: &Resolve) -> Result<OnceResolved> {
         let call = Call::new(Method::PUT, key_target(key)?).body(ask)?;
-        // Sent twice, the second call would be answered that the key has an answer.
+        // A repeat would report that the key has an answer.
         let answer = self.call(call.repeat(Repeat::Unbegun)).await;
         let refusals = ["in_flight", "answered", "not_found"];
         Ok(match outcome(answer, &refusals)? {
-            Ok(_) => Resolved::Done,
+            Ok(_) => OnceResolved::Resolved,
             Err(problem) => match problem.code.as_str() {
-                "in_flight" => Resolved::InFlight(problem),
-                "answered" => Resolved::Answered(problem),
-                _ => Resolved::NotFound(problem),
+                "in_flight" => OnceResolved::InFlight(run(problem)?),
+                "answered" => OnceResolved::Answered,
+                _ => OnceResolved::NotFound,
             },
         })
     }
+}
+
+/// Returns the run of another caller.
+fn run(problem: Problem) -> Result<OnceRun> {
+    problem.into_run().ok_or_else(|| {
+        Error::broken("the server has not described the run: use the same version on both sides")
+    })
 }
 
 fn claim_target(claim: &OnceClaim) -> Result<Target> {

@@ -12,12 +12,11 @@ use turno::store::{
 use turno::{Error, Result};
 use turno_api::duration::WireDuration;
 use turno_api::inbox::{
-    Claim, CompleteClaims, ExtendClaims, ExtendedClaim, FailClaims, FailedClaim, FailedItems, Push,
-    PushItem, Reset,
+    Claim, CompleteClaims, ExtendClaims, ExtendedClaim, FailClaims, FailedItems, Push, PushItem,
+    Reset,
 };
 use uuid::Uuid;
 
-use super::answer::{pushed, raw};
 use super::{RemoteStore, wait};
 use crate::client::Page;
 
@@ -90,10 +89,10 @@ impl InboxStore for RemoteStore {
             return Ok(Vec::new());
         }
         let question = Push {
-            items: ask.items.iter().map(new_item).collect::<Result<_>>()?,
+            items: ask.items.iter().map(new_item).collect(),
             request: Some(ask.request),
         };
-        Ok(pushed(&self.client.push(&ask.queue, &question).await?))
+        Ok(self.client.push(&ask.queue, &question).await?.items())
     }
 
     async fn inbox_claim(&self, ask: &InboxClaim) -> Result<Vec<ClaimedItem>> {
@@ -126,9 +125,8 @@ impl InboxStore for RemoteStore {
     }
 
     async fn inbox_fail(&self, ask: &InboxFail) -> Result<Settled> {
-        let failed = ask.failures.iter().map(FailedClaim::from);
         let mut outcomes = Vec::new();
-        for (queue, claims, request) in self.by_queue(failed, Some(ask.request)) {
+        for (queue, claims, request) in self.by_queue(ask.failures.clone(), Some(ask.request)) {
             let body = FailClaims { claims, request };
             outcomes.push(self.client.fail(&queue, &body).await?);
         }
@@ -215,19 +213,19 @@ fn failed_items(ask: &InboxFailedItems) -> FailedItems {
     }
 }
 
-fn new_item(item: &NewItem) -> Result<PushItem> {
+fn new_item(item: &NewItem) -> PushItem {
     let (delay, run_at) = match item.due {
         Some(Due::After(delay)) => (Some(WireDuration(delay)), None),
         Some(Due::At(time)) => (None, Some(time)),
         None => (None, None),
     };
-    Ok(PushItem {
-        payload: raw("payload", &item.payload)?,
+    PushItem {
+        payload: item.payload.as_str().into(),
         key: item.key.clone(),
         priority: Some(item.priority),
         delay,
         run_at,
         group: item.group.clone(),
         max_attempts: Some(item.max_attempts),
-    })
+    }
 }

@@ -11,9 +11,8 @@ use turno::store::{
 use turno_api::duration::WireDuration;
 use turno_api::once::{Begin, Complete, Extend, Resolve};
 
-use super::answer::{begun, raw, replayed, run};
 use super::{RemoteStore, wait};
-use crate::client::{Began, Ended, Page, Resolved};
+use crate::client::Page;
 
 impl RemoteStore {
     async fn begin(&self, ask: &OnceBegin, wait: WireDuration) -> Result<OnceOutcome> {
@@ -28,16 +27,7 @@ impl RemoteStore {
             quota: ask.quota.clone(),
             request: Some(ask.request),
         };
-        Ok(match self.client.begin(&question).await? {
-            Began::Fresh(fresh) => OnceOutcome::Fresh(begun(fresh)),
-            Began::Replay(answer) => OnceOutcome::Replay {
-                answer: replayed(answer),
-            },
-            Began::InFlight(problem) => OnceOutcome::InFlight(run(*problem)?),
-            Began::Mismatch(_) => OnceOutcome::Mismatch,
-            Began::Unknown(problem) => OnceOutcome::Unknown(run(*problem)?),
-            Began::OverQuota(_) => OnceOutcome::OverQuota,
-        })
+        Ok(self.client.begin(&question).await?)
     }
 }
 
@@ -62,26 +52,22 @@ impl OnceStore for RemoteStore {
     }
 
     async fn once_complete(&self, ask: &OnceComplete) -> Result<OnceSettled> {
-        let answer = ask.answer.as_deref();
         let question = Complete {
-            answer: answer.map(|text| raw("answer", text)).transpose()?,
+            answer: ask.answer.clone().map(Into::into),
             ttl: ask.ttl.map(WireDuration),
         };
-        let ended = self.client.complete_once(&ask.claim, &question).await?;
-        Ok(settled(&ended))
+        Ok(self.client.complete_once(&ask.claim, &question).await?)
     }
 
     async fn once_release(&self, ask: &OnceRelease) -> Result<OnceSettled> {
-        let ended = self.client.release_once(&ask.claim, ask.released).await?;
-        Ok(settled(&ended))
+        Ok(self.client.release_once(&ask.claim, ask.released).await?)
     }
 
     async fn once_extend(&self, ask: &OnceExtend) -> Result<OnceSettled> {
         let question = Extend {
             lease: Some(ask.lease.into()),
         };
-        let ended = self.client.extend_once(&ask.claim, &question).await?;
-        Ok(settled(&ended))
+        Ok(self.client.extend_once(&ask.claim, &question).await?)
     }
 
     async fn once_status(&self, key: &str) -> Result<Option<OnceView>> {
@@ -101,24 +87,11 @@ impl OnceStore for RemoteStore {
     }
 
     async fn once_resolve(&self, ask: &OnceResolve) -> Result<OnceResolved> {
-        let answer = ask.answer.as_deref();
         let question = Resolve {
-            answer: answer.map(|text| raw("answer", text)).transpose()?,
+            answer: ask.answer.clone().map(Into::into),
             user: ask.user.clone(),
             reason: ask.reason.clone(),
         };
-        Ok(match self.client.resolve(&ask.key, &question).await? {
-            Resolved::Done => OnceResolved::Resolved,
-            Resolved::InFlight(problem) => OnceResolved::InFlight(run(*problem)?),
-            Resolved::Answered(_) => OnceResolved::Answered,
-            Resolved::NotFound(_) => OnceResolved::NotFound,
-        })
-    }
-}
-
-fn settled(ended: &Ended) -> OnceSettled {
-    match ended {
-        Ended::Done => OnceSettled::Done,
-        Ended::Stale(_) => OnceSettled::Stale,
+        Ok(self.client.resolve(&ask.key, &question).await?)
     }
 }

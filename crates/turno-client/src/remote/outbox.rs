@@ -3,15 +3,13 @@
 use async_trait::async_trait;
 use turno::Result;
 use turno::store::{
-    ClaimedEvent, EventView, Leadership, NewEvent, OutboxClaim, OutboxDiscard, OutboxEmit,
-    OutboxLead, OutboxList, OutboxRequeue, OutboxSettle, OutboxSettled, OutboxStats, OutboxStore,
+    ClaimedEvent, EventView, Leadership, OutboxClaim, OutboxDiscard, OutboxEmit, OutboxLead,
+    OutboxList, OutboxRequeue, OutboxSettle, OutboxSettled, OutboxStats, OutboxStore,
 };
-use turno_api::duration::WireDuration;
-use turno_api::outbox::{Discard, Emit, EmitEvent, RequeueEvents};
+use turno_api::outbox::{Discard, Emit, RequeueEvents};
 use uuid::Uuid;
 
 use super::RemoteStore;
-use super::answer::raw;
 use super::not_here::not_here;
 use crate::client::Page;
 
@@ -22,7 +20,7 @@ impl OutboxStore for RemoteStore {
             return Ok(Vec::new());
         }
         let question = Emit {
-            events: ask.events.iter().map(new_event).collect::<Result<_>>()?,
+            events: ask.events.clone(),
             request: Some(ask.request),
         };
         Ok(self.client.emit(&question).await?.ids)
@@ -81,18 +79,4 @@ impl OutboxStore for RemoteStore {
         };
         Ok(self.client.discard(&question).await?.discarded)
     }
-}
-
-fn new_event(event: &NewEvent) -> Result<EmitEvent> {
-    Ok(EmitEvent {
-        kind: event.kind.clone(),
-        payload: raw("payload", &event.payload)?,
-        key: event.key.clone(),
-        correlation_id: event.correlation_id.clone(),
-        traceparent: event.traceparent.clone(),
-        tracestate: event.tracestate.clone(),
-        headers: event.headers.clone(),
-        delay: event.delay.map(WireDuration),
-        id: event.id,
-    })
 }

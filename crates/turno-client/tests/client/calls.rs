@@ -4,23 +4,22 @@ use std::time::Duration;
 
 use turno::access::Role;
 use turno::history::{HistoryEvent, Part};
-use turno::inbox::{ClaimId, ItemId, ItemState};
-use turno::once::{OnceState, Released as Undone};
+use turno::inbox::{Again, ClaimId, Failure, ItemId, ItemState};
+use turno::once::{OnceResolved, OnceSettled, OnceState, Released};
 use turno::outbox::EventState;
-use turno::store::OnceForget;
+use turno::store::{
+    BreakOutcome, Grant, LockAllOutcome, LockOutcome, OnceForget, OnceOutcome, ReleaseOutcome,
+    RenewOutcome,
+};
 use turno_client::api::admin::SweepRequest;
 use turno_client::api::duration::WireDuration;
 use turno_client::api::inbox::{
-    Claim, CompleteClaims, ExtendClaims, FailClaims, FailedClaim, FailedItems, Push, PushItem,
-    Reset,
+    Claim, CompleteClaims, ExtendClaims, FailClaims, FailedItems, Push, PushItem, Reset,
 };
-use turno_client::api::json::raw;
-use turno_client::api::lock::{Acquire, AcquireAll, Lease, Renew};
+use turno_client::api::lock::{Acquire, AcquireAll, Renew};
 use turno_client::api::once::{AfterUnknown, Begin, Complete, Extend, Resolve};
-use turno_client::api::outbox::{Discard, Emit, EmitEvent, RequeueEvents};
-use turno_client::{
-    Acquired, AcquiredAll, Began, Broke, Client, Ended, Page, Released, Renewed, Resolved,
-};
+use turno_client::api::outbox::{Discard, Emit, NewEvent, RequeueEvents};
+use turno_client::{Client, Page};
 
 use crate::common::{LONG, Running};
 
@@ -33,10 +32,13 @@ fn ask(resource: &str, owner: &str) -> Acquire {
     }
 }
 
-async fn acquired(client: &Client, ask: &Acquire) -> Lease {
+async fn acquired(client: &Client, ask: &Acquire) -> Grant {
     match client.acquire(ask).await.unwrap() {
-        Acquired::Acquired(lease) => lease,
-        other => panic!("{other:?}"),
+        LockOutcome::Acquired(grant) => {
+            assert!(!grant.reentered, "{grant:?}");
+            grant
+        }
+        LockOutcome::Busy(busy) => panic!("{busy:?}"),
     }
 }
 
@@ -47,10 +49,12 @@ async fn locks() {
     // A name that needs to be encoded, in every place of a path.
     let name = "PRÉSTAMO/1 %2F?#@;..";
     let lease = acquired(&client, &ask(name, "a")).await;
-    assert_eq!((lease.resource.as_str(), lease.holds), (name, Some(1)));
+    assert_eq!((lease.resource.as_str(), lease.holds), (name, 1));
     let again = client.acquire(&ask(name, "a")).await.unwrap();
-    assert!(matches!(again, Acquired::Reentered(again) if again.token == lease.token));
-    let Acquired::Busy(busy) = client.acquire(&ask(name, "b")).await.unwrap() else {
+    assert!(
+        matches!(again, LockOutcome::Acquired(again) if again.reentered && again.token == lease.token)
+    );
+    let LockOutcome::Busy(busy) = client.acquire(&ask(name, "b")).await.unwrap() else {
         panic!("it is held");
     };
     assert_eq!(busy.holder.unwrap().user.as_deref(), Some("ana"));
@@ -58,19 +62,20 @@ async fn locks() {
     let ttl = Renew {
         ttl: Some(WireDuration(Duration::from_secs(90))),
     };
-    let Renewed::Renewed(renewed) = client.renew(&lease.id, &ttl).await.unwrap() else {
+    let id = lease.id();
+    let RenewOutcome::Renewed { expires_at, .. } = client.renew(&id, &ttl).await.unwrap() else {
         panic!("it is held");
     };
-    assert!(renewed.expires_at > lease.expires_at);
+    assert!(expires_at > lease.expires_at);
     for holds in [1, 0] {
-        let released = client.release(&lease.id, None).await.unwrap();
-        assert_eq!(released, Released::Released { holds });
+        let released = client.release(&id, None).await.unwrap();
+        assert_eq!(released, ReleaseOutcome::Released { holds });
     }
-    let lost = client.release(&lease.id, None).await.unwrap();
-    assert!(matches!(lost, Released::Lost(problem) if problem.code == "lost"));
-    let lost = client.renew(&lease.id, &Renew::default()).await.unwrap();
-    assert!(matches!(lost, Renewed::Lost(_)));
-    assert!(!client.lock_status(name).await.unwrap().locked);
+    let lost = client.release(&id, None).await.unwrap();
+    assert_eq!(lost, ReleaseOutcome::Lost);
+    let lost = client.renew(&id, &Renew::default()).await.unwrap();
+    assert_eq!(lost, RenewOutcome::Lost);
+    assert!(client.lock_status(name).await.unwrap().holders.is_empty());
 }
 
 #[tokio::test]
@@ -82,18 +87,20 @@ async fn locks_that_are_looked_at_and_broken() {
         owner: Some("a".into()),
         ..AcquireAll::default()
     };
-    let AcquiredAll::Acquired(leases) = client.acquire_all(&all).await.unwrap() else {
+    let LockAllOutcome::Acquired(grants) = client.acquire_all(&all).await.unwrap() else {
         panic!("they are free");
     };
-    assert_eq!(leases.leases.len(), 3);
+    assert_eq!(grants.len(), 3);
     let again = client.acquire_all(&all).await.unwrap();
-    assert!(matches!(again, AcquiredAll::Reentered(_)));
+    assert!(
+        matches!(again, LockAllOutcome::Acquired(again) if again.iter().all(|grant| grant.reentered))
+    );
     let other = AcquireAll {
         owner: Some("b".into()),
         ..all
     };
     let busy = client.acquire_all(&other).await.unwrap();
-    assert!(matches!(busy, AcquiredAll::Busy(_)));
+    assert!(matches!(busy, LockAllOutcome::Busy(_)));
 
     let mut page = Page {
         limit: Some(2),
@@ -106,12 +113,12 @@ async fn locks_that_are_looked_at_and_broken() {
     let names: Vec<&str> = names.map(|lock| lock.resource.as_str()).collect();
     assert_eq!((names, second.next), (vec!["l/1", "l/2", "l/3"], None));
 
-    let token = leases.leases[0].token;
+    let token = grants[0].token;
     let wrong = turno::Token(token.0 - 1);
     let not_held = client.break_lock("l/1", wrong, "gone", None).await;
-    assert!(matches!(not_held.unwrap(), Broke::NotHeld(_)));
+    assert_eq!(not_held.unwrap(), BreakOutcome::NotHeld);
     let broken = client.break_lock("l/1", token, "gone & done", Some("eva"));
-    assert_eq!(broken.await.unwrap(), Broke::Broken);
+    assert_eq!(broken.await.unwrap(), BreakOutcome::Broken);
     let history = client
         .history(None, Some("l/1"), "", &Page::default())
         .await;
@@ -134,15 +141,15 @@ async fn a_lock_that_is_waited_for() {
             (client.lock_status("it").await.unwrap().waiters == 1).then_some(())
         })
         .await;
-        client.release(&lease.id, None).await.unwrap()
+        client.release(&lease.id(), None).await.unwrap()
     });
-    assert_eq!(released, Released::Released { holds: 0 });
+    assert_eq!(released, ReleaseOutcome::Released { holds: 0 });
     assert!(waited.token > lease.token);
 }
 
 fn item(text: &str) -> PushItem {
     PushItem {
-        payload: raw(text).unwrap(),
+        payload: text.into(),
         key: None,
         priority: None,
         delay: None,
@@ -207,9 +214,9 @@ async fn work() {
         .unwrap();
     assert_eq!(again.stale, [claimed[0].claim]);
     let failed = FailClaims {
-        claims: vec![FailedClaim {
-            error: Some("no".into()),
-            last: Some(true),
+        claims: vec![Failure {
+            error: "no".into(),
+            again: Again::Never,
             ..one(1).into()
         }],
         request: None,
@@ -264,9 +271,9 @@ async fn work() {
 async fn events() {
     let server = Running::start().await;
     let client = server.client();
-    let event = |kind: &str| EmitEvent {
+    let event = |kind: &str| NewEvent {
         kind: kind.into(),
-        payload: raw(r#"{"n":1}"#).unwrap(),
+        payload: r#"{"n":1}"#.into(),
         key: Some("k".into()),
         correlation_id: None,
         traceparent: None,
@@ -313,36 +320,37 @@ async fn once() {
         ..Begin::default()
     };
     let begun = async |begin: &Begin| client.begin(begin).await.unwrap();
-    let Began::Fresh(fresh) = begun(&begin).await else {
+    let OnceOutcome::Fresh(fresh) = begun(&begin).await else {
         panic!("it is new");
     };
-    assert!(matches!(begun(&begin).await, Began::InFlight(run) if run.attempt == Some(1)));
+    assert!(matches!(begun(&begin).await, OnceOutcome::InFlight(run) if run.attempt == 1));
     let other = Begin {
         fingerprint: Some("g".into()),
         ..begin.clone()
     };
-    assert!(matches!(begun(&other).await, Began::Mismatch(_)));
+    assert_eq!(begun(&other).await, OnceOutcome::Mismatch);
     let extended = client.extend_once(&fresh.claim, &Extend::default()).await;
-    assert_eq!(extended.unwrap(), Ended::Done);
-    let doubted = client.release_once(&fresh.claim, Undone::Unknown).await;
-    assert_eq!(doubted.unwrap(), Ended::Done);
-    assert!(matches!(begun(&begin).await, Began::Unknown(_)));
+    assert_eq!(extended.unwrap(), OnceSettled::Done);
+    let doubted = client.release_once(&fresh.claim, Released::Unknown).await;
+    assert_eq!(doubted.unwrap(), OnceSettled::Done);
+    assert!(matches!(begun(&begin).await, OnceOutcome::Unknown(_)));
     let rerun = Begin {
         unknown: Some(AfterUnknown::Rerun),
         ..begin.clone()
     };
-    let Began::Fresh(second) = begun(&rerun).await else {
+    let OnceOutcome::Fresh(second) = begun(&rerun).await else {
         panic!("it may be run again");
     };
     let null = Complete {
-        answer: Some(raw("null").unwrap()),
+        answer: Some("null".into()),
         ttl: None,
     };
     let stale = client.complete_once(&fresh.claim, &null).await.unwrap();
-    assert!(matches!(stale, Ended::Stale(problem) if problem.code == "stale"));
+    assert_eq!(stale, OnceSettled::Stale);
     let done = client.complete_once(&second.claim, &null).await.unwrap();
-    assert_eq!(done, Ended::Done);
-    assert!(matches!(begun(&begin).await, Began::Replay(answer) if answer.stored));
+    assert_eq!(done, OnceSettled::Done);
+    let answer = Some("null".to_owned());
+    assert_eq!(begun(&begin).await, OnceOutcome::Replay { answer });
 
     let keys = client
         .keys(Some(OnceState::Done), "pago/", &Page::default())
@@ -363,24 +371,25 @@ async fn once() {
     assert!(client.key(key).await.unwrap().is_none());
 
     let resolve = Resolve {
-        answer: Some(raw("7").unwrap()),
+        answer: Some("7".into()),
         user: Some("eva".into()),
         reason: Some("paid & done".into()),
     };
     let gone = client.resolve(key, &resolve).await.unwrap();
-    assert!(matches!(gone, Resolved::NotFound(problem) if problem.code == "not_found"));
-    let Began::Fresh(fresh) = begun(&begin).await else {
+    assert_eq!(gone, OnceResolved::NotFound);
+    let OnceOutcome::Fresh(fresh) = begun(&begin).await else {
         panic!("it was forgotten");
     };
     let running = client.resolve(key, &resolve).await.unwrap();
-    assert!(matches!(running, Resolved::InFlight(problem) if problem.key.as_deref() == Some(key)));
+    assert!(matches!(running, OnceResolved::InFlight(run) if run.attempt == 1));
     client
-        .release_once(&fresh.claim, Undone::Unknown)
+        .release_once(&fresh.claim, Released::Unknown)
         .await
         .unwrap();
-    assert_eq!(client.resolve(key, &resolve).await.unwrap(), Resolved::Done);
+    let resolved = client.resolve(key, &resolve).await.unwrap();
+    assert_eq!(resolved, OnceResolved::Resolved);
     let again = client.resolve(key, &resolve).await.unwrap();
-    assert!(matches!(again, Resolved::Answered(problem) if problem.code == "answered"));
+    assert_eq!(again, OnceResolved::Answered);
     let history = client.history(Some(Part::Once), None, "", &page);
     let entry = &history.await.unwrap().history[0];
     assert_eq!(

@@ -1,16 +1,15 @@
 //! Answers that are lost, and servers that are not there.
 
+use turno_client::Client;
 use turno_client::api::inbox::{FailedItems, Push, PushItem};
-use turno_client::api::json::raw;
-use turno_client::api::lock::Acquire;
-use turno_client::{Acquired, Client};
+use turno_client::api::lock::{Acquire, LockOutcome};
 use turno_testkit::TcpProxy;
 
 use crate::common::{LONG, Running, client};
 
 fn item() -> PushItem {
     PushItem {
-        payload: raw("1").unwrap(),
+        payload: "1".into(),
         key: None,
         priority: None,
         delay: None,
@@ -37,10 +36,10 @@ async fn what_was_done_is_not_done_again() {
     };
     proxy.drop_next_answer();
     let lease = match client.acquire(&ask).await.unwrap() {
-        Acquired::Acquired(lease) | Acquired::Reentered(lease) => lease,
-        Acquired::Busy(busy) => panic!("its own first try is in the way: {busy:?}"),
+        LockOutcome::Acquired(grant) => grant,
+        LockOutcome::Busy(busy) => panic!("its own first try is in the way: {busy:?}"),
     };
-    assert_eq!(lease.holds, Some(1), "the same hold, and not another");
+    assert_eq!(lease.holds, 1, "the same hold, and not another");
 
     proxy.drop_next_answer();
     let push = Push {

@@ -1,8 +1,8 @@
 //! Who may do what, as a client hears of it.
 
 use turno::access::{AccessNew, Role};
-use turno_client::api::lock::Acquire;
-use turno_client::{Acquired, Page};
+use turno_client::Page;
+use turno_client::api::lock::{Acquire, LockOutcome};
 
 use crate::common::{Running, library};
 
@@ -41,7 +41,7 @@ async fn a_token_opens_as_much_as_it_may() {
 
     let operator = server.client().token(operator.as_str()).unwrap();
     let mine = operator.acquire(&ask("pay/1")).await.unwrap();
-    assert!(matches!(mine, Acquired::Acquired(_)));
+    assert!(matches!(mine, LockOutcome::Acquired(_)));
     let beyond = operator.acquire(&ask("hr/1")).await.unwrap_err();
     assert!(
         beyond.is_forbidden() && beyond.code() == Some("out_of_scope"),

@@ -1,7 +1,8 @@
 //! The OpenAPI 3.1 description: completes what the routes declare.
 //!
 //! A route declares its own responses. The problems that any request may get are added here from the table of codes, so that
-//! the description is complete and has no response that cannot occur.
+//! the description is complete and has no response that cannot occur. Every response with a status from 400 has a problem as
+//! its body.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,14 @@ use http::StatusCode;
 use serde_json::json;
 use turno::lock::Language;
 use turno::problem::{ProblemCode, ProblemSource};
+use turno_api::problem::Problem;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::info::InfoBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{PartialSchema, ToSchema};
 
 /// Content type of a problem.
 const PROBLEM: &str = "application/problem+json";
@@ -36,6 +39,9 @@ pub(crate) fn describe(mut api: OpenApi) -> OpenApi {
         .description(Some("An access token, as printed by `turno token create`"))
         .build();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
+    Problem::schemas(&mut schemas);
+    components.schemas.extend(schemas);
     components.responses = problems();
     list_codes(components);
     api.security = Some(vec![SecurityRequirement::new("token", [] as [&str; 0])]);
@@ -146,34 +152,25 @@ fn complete(operation: &mut Operation) {
     let general = general_statuses(operation);
     let summary = operation.summary.clone().unwrap_or_default();
     let responses = &mut operation.responses.responses;
-    responses.retain(|_, response| !is_general(response));
     for status in general {
-        let response = responses
+        responses
             .entry(status.as_str().to_owned())
             .or_insert_with(|| Ref::from_response_name(response_name(status.as_u16())).into());
-        if let RefOr::T(response) = response {
-            let content = || RefOr::T(problem_content().build());
+    }
+    for (status, response) in responses {
+        let RefOr::T(response) = response else {
+            continue;
+        };
+        if status.starts_with(['4', '5']) {
             response
                 .content
                 .entry(PROBLEM.to_owned())
-                .or_insert_with(content);
+                .or_insert_with(|| RefOr::T(problem_content().build()));
         }
-    }
-    for response in responses.values_mut() {
-        if let RefOr::T(response) = response
-            && response.description.is_empty()
-        {
+        if response.description.is_empty() {
             response.description.clone_from(&summary);
         }
     }
-}
-
-/// Whether a route declares nothing specific about a problem.
-fn is_general(response: &RefOr<Response>) -> bool {
-    let RefOr::T(response) = response else {
-        return false;
-    };
-    response.description.is_empty() && response.content.keys().eq([PROBLEM])
 }
 
 /// Returns the statuses with which any request of this kind may be rejected.

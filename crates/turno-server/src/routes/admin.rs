@@ -8,7 +8,6 @@ use turno::MAX_DELAY;
 use turno::lock::{Sweep, Swept};
 use turno_api::admin::{DoctorReport, SweepRequest};
 use turno_api::duration::WireDuration;
-use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -32,8 +31,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     request_body(content = Option<SweepRequest>),
     responses(
         (status = 200, body = Swept),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn sweep(
@@ -91,8 +88,6 @@ fn limited(field: &'static str, age: Duration) -> Result<Duration, Problem> {
     tag = "admin",
     responses(
         (status = 200, body = DoctorReport),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn doctor(

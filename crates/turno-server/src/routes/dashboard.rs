@@ -15,7 +15,6 @@ use http::header::{
 use http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
 use turno::problem::ProblemCode;
-use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -109,7 +108,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     responses(
         (status = 200, body = String, content_type = "text/html"),
         (status = 304, description = "The file matches `if-none-match`"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn page(headers: HeaderMap) -> Response {

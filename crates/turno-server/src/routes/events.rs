@@ -10,7 +10,6 @@ use turno::problem::ProblemCode;
 use turno_api::inbox::Requeued;
 use turno_api::outbox::{Discard, Discarded, EventView, Events, RequeueEvents};
 use turno_api::page::next;
-use turno_api::problem::Problem as ProblemBody;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -84,8 +83,6 @@ struct Page {
     params(Page),
     responses(
         (status = 200, body = Events),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn list(
@@ -113,9 +110,7 @@ async fn list(
     params(("id" = Uuid, Path, description = "Id of the event, as returned by emit")),
     responses(
         (status = 200, body = EventView),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "`not_found`: the event does not exist, or was deleted"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`not_found`: the event does not exist, or was deleted"),
     ),
 )]
 async fn find(
@@ -142,8 +137,6 @@ async fn find(
     request_body(content = Option<RequeueEvents>),
     responses(
         (status = 200, body = Requeued),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn requeue(
@@ -169,8 +162,6 @@ async fn requeue(
     tag = "outbox",
     responses(
         (status = 200, body = Discarded),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn discard(

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use turno_api::admin::Health;
-use turno_api::problem::Problem as ProblemBody;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -54,7 +53,6 @@ fn health(status: &str, detail: Option<&str>) -> axum::Json<Health> {
     security(()),
     responses(
         (status = 200, body = Health),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn alive() -> axum::Json<Health> {
@@ -75,7 +73,6 @@ async fn alive() -> axum::Json<Health> {
             description = "Not ready; `detail` has the reason",
             headers(("retry-after" = u64, description = "Number of seconds until the next check")),
         ),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn ready(State(app): State<Arc<App>>) -> Response {
@@ -98,7 +95,6 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
     security(()),
     responses(
         (status = 200, body = serde_json::Value, content_type = "application/json"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn description(State(app): State<Arc<App>>) -> Response {

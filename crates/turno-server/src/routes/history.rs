@@ -6,7 +6,6 @@ use axum::extract::State;
 use serde::Deserialize;
 use turno::history::{self, Part};
 use turno_api::history::HistoryPage;
-use turno_api::problem::Problem as ProblemBody;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -54,8 +53,6 @@ struct HistoryQuery {
     params(HistoryQuery),
     responses(
         (status = 200, body = HistoryPage),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn list(

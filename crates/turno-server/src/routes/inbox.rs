@@ -10,7 +10,6 @@ use turno::CallOptions;
 use turno::inbox::{Inbox, Item, QueueStats};
 use turno_api::inbox::{Claim, Claimed, Push, PushItem, Pushed, Queues};
 use turno_api::openapi_types;
-use turno_api::problem::Problem as ProblemBody;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -36,8 +35,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     params(("queue" = openapi_types::Name, Path, description = "Name of the queue. Names that begin with $ are reserved")),
     responses(
         (status = 201, body = Pushed, description = "Stored now, or by an earlier request"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn push(
@@ -60,7 +57,7 @@ async fn push(
 }
 
 fn new_item(inbox: &Inbox, item: PushItem) -> Result<Item, Problem> {
-    let mut new = Item::new(&item.payload);
+    let mut new = Item::from_json(item.payload);
     new = match (item.delay, item.run_at) {
         (Some(_), Some(_)) => {
             return Err(Problem::invalid(
@@ -97,8 +94,6 @@ fn new_item(inbox: &Inbox, item: PushItem) -> Result<Item, Problem> {
     params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     responses(
         (status = 200, body = Claimed, description = "The claimed items; an empty list if none is due"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn claim(
@@ -148,8 +143,6 @@ struct QueuesQuery {
     params(QueuesQuery),
     responses(
         (status = 200, body = Queues),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn queues(
@@ -171,9 +164,7 @@ async fn queues(
     params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     responses(
         (status = 200, body = QueueStats),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "`no_queue`: nothing was ever pushed to it"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`no_queue`: nothing was ever pushed to it"),
     ),
 )]
 async fn stats(

@@ -10,7 +10,6 @@ use turno_api::inbox::{FailedItems, Items, Requeued, Reset, ResetResponse};
 use turno_api::openapi_types;
 use turno_api::outbox::Discarded;
 use turno_api::page::next;
-use turno_api::problem::Problem as ProblemBody;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -54,9 +53,7 @@ struct Page {
     params(("queue" = openapi_types::Name, Path, description = "Name of the queue"), Page),
     responses(
         (status = 200, body = Items),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "`no_queue`: nothing was ever pushed to it"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`no_queue`: nothing was ever pushed to it"),
     ),
 )]
 async fn list(
@@ -86,8 +83,6 @@ async fn list(
     request_body(content = Option<FailedItems>),
     responses(
         (status = 200, body = Requeued, description = "Ids that belong to no failed item of the queue are ignored"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn requeue(
@@ -111,8 +106,6 @@ async fn requeue(
     params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
     responses(
         (status = 200, body = Discarded, description = "Ids that belong to no failed item of the queue are ignored"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn discard(
@@ -154,8 +147,6 @@ fn failed_items(
     request_body(content = Option<Reset>),
     responses(
         (status = 200, body = ResetResponse),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn reset(

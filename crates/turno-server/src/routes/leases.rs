@@ -8,9 +8,8 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
 use turno::lock::{LeaseId, ReleaseOutcome, RenewOutcome};
 use turno::problem::ProblemCode;
-use turno_api::lock::{Lease, Renew};
-use turno_api::problem::Problem as ProblemBody;
-use turno_api::{duration, openapi_types};
+use turno_api::lock::{Renew, RenewedLease};
+use turno_api::openapi_types;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -30,8 +29,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 
 /// Renews a lease. Never shortens it, and never acquires one.
 ///
-/// The response has only what has changed, without `owner`, `holds` and `acquired_at`: reading them would make each renewal
-/// slower. They are in the status of the lock.
+/// The response has no `owner`, `holds` and `acquired_at`: reading them would make each renewal slower. They are in the status
+/// of the lock.
 #[utoipa::path(
     put,
     path = "/v1/leases/{*id}",
@@ -40,10 +39,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     params(("id" = openapi_types::LeaseName, Path, description = "The lease that acquire returned")),
     request_body(content = Option<Renew>),
     responses(
-        (status = 200, body = Lease),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "`lost`: the lease has expired, was released or was broken"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, body = RenewedLease),
+        (status = 410, description = "`lost`: the lease has expired, was released or was broken"),
     ),
 )]
 async fn renew(
@@ -51,7 +48,7 @@ async fn renew(
     Operator(caller): Operator,
     Name(id): Name,
     MaybeJson(ask): MaybeJson<Renew>,
-) -> Result<axum::Json<Lease>, Problem> {
+) -> Result<axum::Json<RenewedLease>, Problem> {
     let id: LeaseId = id.parse()?;
     caller.scope("lease", &id.resource)?;
     let ttl = ask.ttl.map_or(app.turno.settings().ttl, Into::into);
@@ -66,14 +63,14 @@ async fn renew(
         RenewOutcome::Renewed {
             expires_at,
             remaining,
-        } => Ok(axum::Json(Lease {
+        } => Ok(axum::Json(RenewedLease {
             resource: id.resource.clone(),
             token: id.token,
             owner: None,
             holds: None,
             acquired_at: None,
             expires_at,
-            remaining_ms: duration::ms(remaining),
+            remaining,
             id,
         })),
     }
@@ -98,9 +95,7 @@ struct ReleaseQuery {
     params(("id" = openapi_types::LeaseName, Path, description = "The lease that acquire returned"), ReleaseQuery),
     responses(
         (status = 204, description = "Released", headers(("turno-holds" = u32, description = "Number of holds that the owner still has"))),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "`lost`: the lease has expired, was released or was broken"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "`lost`: the lease has expired, was released or was broken"),
     ),
 )]
 async fn release(

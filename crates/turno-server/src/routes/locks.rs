@@ -13,7 +13,7 @@ use turno::lock::{
 use turno::problem::ProblemCode;
 use turno_api::lock::{Acquire, AcquireAll, AcquireOptions, Lease, Leases, Locks, Status};
 use turno_api::openapi_types;
-use turno_api::problem::Problem as ProblemBody;
+use turno_api::page::next;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -40,9 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     responses(
         (status = 201, body = Lease, description = "Acquired"),
         (status = 200, body = Lease, description = "The owner held it already, and holds it once more"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "`busy`: another owner holds it"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`busy`: another owner holds it"),
     ),
 )]
 async fn acquire(
@@ -92,9 +90,7 @@ fn with_options(app: &App, lock: Lock, mut options: AcquireOptions) -> Lock {
     responses(
         (status = 201, body = Leases, description = "All are acquired"),
         (status = 200, body = Leases, description = "The owner held all of them already, and holds them once more"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "`busy`: another owner holds one of them; none was acquired"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`busy`: another owner holds one of them; none was acquired"),
     ),
 )]
 async fn acquire_all(
@@ -153,8 +149,6 @@ struct Page {
     params(Page),
     responses(
         (status = 200, body = Locks),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn list(
@@ -170,11 +164,10 @@ async fn list(
         limit,
     };
     let locks = app.turno.lock_list(ask).await?;
-    let next = locks
-        .last()
-        .filter(|_| locks.len() >= limit as usize)
-        .map(|lock| lock.resource.clone());
-    Ok(axum::Json(Locks { locks, next }))
+    Ok(axum::Json(Locks {
+        next: next(&locks, limit, |lock| lock.resource.clone()),
+        locks,
+    }))
 }
 
 /// Holder and waiters of a resource.
@@ -186,8 +179,6 @@ async fn list(
     params(("resource" = openapi_types::Name, Path, description = "Name of the resource")),
     responses(
         (status = 200, body = Status),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn status(
@@ -233,9 +224,7 @@ struct BreakQuery {
     params(("resource" = openapi_types::Name, Path, description = "Name of the resource"), BreakQuery),
     responses(
         (status = 204, description = "The lock is free"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "`not_held`: this token does not hold the lock"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`not_held`: this token does not hold the lock"),
     ),
 )]
 async fn break_lock(

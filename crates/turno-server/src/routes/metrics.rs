@@ -6,7 +6,6 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use turno::problem::ProblemCode;
-use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -27,8 +26,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     tag = "admin",
     responses(
         (status = 200, body = String, content_type = "application/openmetrics-text", description = "In the OpenMetrics format; `turno_store_up` is 0 if the store is unavailable"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn scrape(State(app): State<Arc<App>>, Reader(caller): Reader) -> Result<Response, Problem> {

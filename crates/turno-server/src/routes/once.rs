@@ -8,12 +8,9 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
 use turno::once::{Begin as BeginOutcome, DEFAULT_LEASE, Once, OnceClaim, OnceSettled, Released};
 use turno::problem::ProblemCode;
-use turno_api::duration;
-use turno_api::json::raw;
-use turno_api::once::{AfterUnknown, Begin, Begun, Complete, Extend, Replayed};
+use turno_api::once::{Begin, Begun, Complete, Extend, Replayed};
 use turno_api::openapi_types;
-use turno_api::problem::Problem as ProblemBody;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -40,11 +37,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     responses(
         (status = 201, body = Begun, description = "Begun: do the work, then complete or release the claim"),
         (status = 200, body = Replayed, description = "Done", headers(("idempotency-replayed" = String, description = "`true`"))),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "`in_flight`: another run has not ended; `unknown`: the lease of an earlier run expired without an answer"),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json", description = "`mismatch`: the key belongs to a request with other content; `invalid`"),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json", description = "`over_quota`: the scope has reached its quota of live keys; `rate_limited`"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "`in_flight`: another run has not ended; `unknown`: the lease of an earlier run expired without an answer"),
+        (status = 422, description = "`mismatch`: the key belongs to a request with other content; `invalid`"),
+        (status = 429, description = "`over_quota`: the scope has reached its quota of live keys; `rate_limited`"),
     ),
 )]
 async fn begin(
@@ -66,17 +61,14 @@ async fn begin(
             let begun = Begun {
                 key: grant.claim.key.clone(),
                 token: grant.claim.token,
-                claim: grant.claim,
-                attempt: grant.attempt,
-                expires_at: grant.expires_at,
-                remaining_ms: duration::ms(grant.remaining),
+                grant,
             };
             Ok((StatusCode::CREATED, axum::Json(begun)).into_response())
         }
         BeginOutcome::Replay(answer) => {
             let replayed = Replayed {
                 stored: answer.text().is_some(),
-                replay: answer.text().map(raw).transpose()?,
+                replay: answer.text().map(Into::into),
             };
             let header = (REPLAYED, HeaderValue::from_static("true"));
             Ok(([header], axum::Json(replayed)).into_response())
@@ -104,8 +96,8 @@ fn once(app: &App, caller: &Caller, ask: Begin) -> Once {
     if let Some(wait) = ask.wait {
         once = once.wait(app.wait(wait.0));
     }
-    if ask.unknown == Some(AfterUnknown::Rerun) {
-        once = once.unknown(AfterUnknown::Rerun);
+    if let Some(unknown) = ask.unknown {
+        once = once.unknown(unknown);
     }
     if let Some(quota) = ask.quota {
         once = once.quota(quota.scope, quota.most);
@@ -139,9 +131,7 @@ fn settled(settled: OnceSettled) -> Result<StatusCode, Problem> {
     params(("claim" = openapi_types::OnceClaimName, Path, description = "The claim that begin returned")),
     responses(
         (status = 204, description = "Done"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "`stale`: another run counts, or the run has ended"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "`stale`: another run counts, or the run has ended"),
     ),
 )]
 async fn complete(
@@ -151,7 +141,7 @@ async fn complete(
     Json(ask): Json<Complete>,
 ) -> Result<StatusCode, Problem> {
     let claim = claim(&caller, &name)?;
-    let answer = ask.answer.as_deref().map(|answer| answer.get());
+    let answer = ask.answer.as_deref();
     let ttl = ask.ttl.map(Into::into);
     settled(app.turno.once_complete(&claim, answer, ttl).await?)
 }
@@ -166,9 +156,7 @@ async fn complete(
     request_body(content = Option<Extend>),
     responses(
         (status = 204, description = "Extended"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "`stale`: another run counts, or the run has ended"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "`stale`: another run counts, or the run has ended"),
     ),
 )]
 async fn extend(
@@ -182,24 +170,13 @@ async fn extend(
     settled(app.turno.once_extend(&claim, lease).await?)
 }
 
-/// What the run did before it was released.
-#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum Outcome {
-    /// Nothing. The next caller does the work.
-    #[default]
-    Undone,
-    /// Perhaps something. The next caller gets `unknown`.
-    Unknown,
-}
-
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct ReleaseQuery {
     /// What the run did. Default: `undone`.
     #[param(inline)]
-    outcome: Option<Outcome>,
+    outcome: Option<Released>,
 }
 
 /// Releases a run without an answer.
@@ -211,9 +188,7 @@ struct ReleaseQuery {
     params(("claim" = openapi_types::OnceClaimName, Path, description = "The claim that begin returned"), ReleaseQuery),
     responses(
         (status = 204, description = "Released"),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "`stale`: another run counts, or the run has ended"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 410, description = "`stale`: another run counts, or the run has ended"),
     ),
 )]
 async fn release(
@@ -223,9 +198,6 @@ async fn release(
     Query(query): Query<ReleaseQuery>,
 ) -> Result<StatusCode, Problem> {
     let claim = claim(&caller, &name)?;
-    let released = match query.outcome.unwrap_or_default() {
-        Outcome::Undone => Released::Undone,
-        Outcome::Unknown => Released::Unknown,
-    };
+    let released = query.outcome.unwrap_or_default();
     settled(app.turno.once_release(&claim, released).await?)
 }

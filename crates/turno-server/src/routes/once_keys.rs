@@ -10,7 +10,6 @@ use turno::problem::ProblemCode;
 use turno_api::once::{Forgotten, Keys, OnceView, Resolve};
 use turno_api::openapi_types;
 use turno_api::page::next;
-use turno_api::problem::Problem as ProblemBody;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -58,8 +57,6 @@ struct Page {
     params(Page),
     responses(
         (status = 200, body = Keys),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn list(
@@ -91,9 +88,7 @@ async fn list(
     params(("key" = openapi_types::Name, Path, description = "The once key")),
     responses(
         (status = 200, body = OnceView),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "`not_found`: the key does not exist"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`not_found`: the key does not exist"),
     ),
 )]
 async fn status(
@@ -137,8 +132,6 @@ struct ForgetQuery {
     params(("key" = openapi_types::Name, Path, description = "The once key"), ForgetQuery),
     responses(
         (status = 200, body = Forgotten),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn forget(
@@ -165,10 +158,8 @@ async fn forget(
     params(("key" = openapi_types::Name, Path, description = "The once key")),
     responses(
         (status = 204, description = "The key is done, and the claim of the unknown run is stale"),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "`not_found`: the key does not exist"),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "`in_flight`: a run has a live lease; `answered`: the key has an answer"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "`not_found`: the key does not exist"),
+        (status = 409, description = "`in_flight`: a run has a live lease; `answered`: the key has an answer"),
     ),
 )]
 async fn resolve(
@@ -182,8 +173,7 @@ async fn resolve(
     if let Some(reason) = ask.reason {
         once = once.reason(reason);
     }
-    let answer = ask.answer.as_deref().map(|answer| answer.get());
-    match once.resolve(answer).await? {
+    match once.resolve(ask.answer.as_deref()).await? {
         OnceResolved::Resolved => Ok(StatusCode::NO_CONTENT),
         OnceResolved::InFlight(run) => Err(Problem::in_flight(key, run).because(
             "a run of this key has a live lease: wait until it ends, or until its lease expires",

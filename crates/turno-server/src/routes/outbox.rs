@@ -7,8 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
 use turno::CallOptions;
 use turno::outbox::{Event, OutboxStats};
-use turno_api::outbox::{Emit, EmitEvent, Emitted};
-use turno_api::problem::Problem as ProblemBody;
+use turno_api::outbox::{Emit, Emitted, NewEvent};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -29,8 +28,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     tag = "outbox",
     responses(
         (status = 201, body = Emitted, description = "Stored now, or by an earlier request"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn emit(
@@ -48,7 +45,7 @@ async fn emit(
     let trace = Trace::of(&app, &headers);
     let mut events = Vec::with_capacity(ask.events.len());
     for (place, event) in ask.events.into_iter().enumerate() {
-        let event = new_event(event, &trace);
+        let event = traced(event, &trace);
         outbox
             .check(&event)
             .map_err(|error| Problem::from(error).within("events", place))?;
@@ -80,35 +77,14 @@ impl Trace {
     }
 }
 
-fn new_event(event: EmitEvent, trace: &Trace) -> Event {
-    let mut new = Event::new(event.kind, &event.payload);
-    if let Some(key) = event.key {
-        new = new.ordering_key(key);
+/// Adds the trace of the request to an event without a trace of its own. A `tracestate` belongs to its `traceparent`: the
+/// request's state is not combined with an event's own parent.
+fn traced(mut event: NewEvent, trace: &Trace) -> Event {
+    if event.traceparent.is_none() && event.tracestate.is_none() {
+        event.traceparent.clone_from(&trace.parent);
+        event.tracestate.clone_from(&trace.state);
     }
-    if let Some(id) = event.correlation_id {
-        new = new.correlation_id(id);
-    }
-    // A `tracestate` belongs to its `traceparent`: the request's state is not combined with an event's own parent.
-    let (parent, state) = match (event.traceparent, event.tracestate) {
-        (None, None) => (trace.parent.clone(), trace.state.clone()),
-        own => own,
-    };
-    if let Some(parent) = parent {
-        new = new.traceparent(parent);
-    }
-    if let Some(state) = state {
-        new = new.tracestate(state);
-    }
-    for (name, value) in event.headers {
-        new = new.header(name, value);
-    }
-    if let Some(delay) = event.delay {
-        new = new.delay(delay.0);
-    }
-    if let Some(id) = event.id {
-        new = new.id(id);
-    }
-    new
+    event.into()
 }
 
 /// Number of events per state.
@@ -119,8 +95,6 @@ fn new_event(event: EmitEvent, trace: &Trace) -> Event {
     tag = "outbox",
     responses(
         (status = 200, body = OutboxStats),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn stats(

@@ -7,10 +7,9 @@ use std::time::Duration;
 use axum::extract::State;
 use prometheus_client::metrics::counter::Counter;
 use turno::CallOptions;
-use turno::inbox::{Again, ClaimId, Failure, Inbox};
-use turno_api::inbox::{CompleteClaims, ExtendClaims, FailClaims, FailedClaim, Settled};
+use turno::inbox::{ClaimId, Inbox};
+use turno_api::inbox::{CompleteClaims, ExtendClaims, FailClaims, Settled};
 use turno_api::openapi_types;
-use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -129,8 +128,6 @@ async fn foreign(
     request_body = CompleteClaims,
     responses(
         (status = 200, body = Settled),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn complete(
@@ -155,8 +152,6 @@ async fn complete(
     request_body = FailClaims,
     responses(
         (status = 200, body = Settled),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn fail(
@@ -165,23 +160,14 @@ async fn fail(
     Name(queue): Name,
     Json(ask): Json<FailClaims>,
 ) -> Result<axum::Json<Settled>, Problem> {
-    let request = SettleRequest::new(app, &caller, queue, ask.claims, ask.request).await?;
-    let failures: Vec<Failure> = request.claims.iter().map(failure).collect();
-    let settled = request.inbox.fail_with(&failures, request.options).await?;
-    Ok(request.response([settled], |inbox| &inbox.failed))
-}
-
-fn failure(claim: &FailedClaim) -> Failure {
-    Failure {
-        claim: claim.claim,
+    let mut request = SettleRequest::new(app, &caller, queue, ask.claims, ask.request).await?;
+    for failure in &mut request.claims {
         // Not every store can hold this character, and a failure must be recorded whatever its text is.
-        error: (claim.error.as_deref().unwrap_or_default()).replace('\0', "\u{fffd}"),
-        retry_in: claim.retry_in.map(Into::into),
-        again: match claim.last {
-            Some(true) => Again::Never,
-            _ => Again::Retry,
-        },
+        failure.error = failure.error.replace('\0', "\u{fffd}");
     }
+    let (claims, options) = (&request.claims, request.options);
+    let settled = request.inbox.fail_with(claims, options).await?;
+    Ok(request.response([settled], |inbox| &inbox.failed))
 }
 
 /// Maximum number of different leases per request: each is a call of the store.
@@ -197,8 +183,6 @@ const MAX_LEASES: usize = 10;
     request_body = ExtendClaims,
     responses(
         (status = 200, body = Settled),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn extend(
@@ -243,8 +227,6 @@ async fn extend(
     request_body = CompleteClaims,
     responses(
         (status = 200, body = Settled),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn give_back(

@@ -7,7 +7,6 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use serde::Deserialize;
-use turno_api::problem::Problem as ProblemBody;
 use turno_api::stream::{
     HistoryNews, LocksChanged, OnceChanged, QueuesChanged, Reconnect, Snapshot, StoreState,
 };
@@ -74,8 +73,7 @@ struct StreamQuery {
     params(StreamQuery),
     responses(
         (status = 200, body = StreamEvent, content_type = "text/event-stream", description = "Lasts until the client or the server ends it"),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "`overloaded`: the limit of subscribers is reached"),
+        (status = 503, description = "`overloaded`: the limit of subscribers is reached"),
     ),
 )]
 async fn listen(

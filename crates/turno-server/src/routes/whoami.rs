@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use turno_api::admin::Whoami;
-use turno_api::problem::Problem as ProblemBody;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -22,8 +21,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     tag = "admin",
     responses(
         (status = 200, body = Whoami),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 async fn whoami(Reader(caller): Reader) -> axum::Json<Whoami> {

@@ -35,6 +35,13 @@ impl From<&Event> for Event {
     }
 }
 
+impl From<NewEvent> for Event {
+    fn from(new: NewEvent) -> Self {
+        let payload = check_json(&new.payload);
+        Event { new, payload }
+    }
+}
+
 impl Event {
     /// Creates an event of a type, such as `TicketCreatedEvent` or `ticket.created`, whose payload is serialized as JSON. A
     /// payload that cannot be serialized is reported when the event is emitted.
@@ -55,9 +62,7 @@ impl Event {
     /// ```
     pub fn from_json(kind: impl Into<String>, payload: impl Into<String>) -> Self {
         let text = payload.into();
-        let payload = serde_json::from_str::<serde::de::IgnoredAny>(&text)
-            .map(drop)
-            .map_err(not_json);
+        let payload = check_json(&text);
         Event::with(kind.into(), text, payload)
     }
 
@@ -66,7 +71,7 @@ impl Event {
             new: NewEvent {
                 id: None,
                 kind,
-                payload: text,
+                payload: text.into(),
                 key: None,
                 correlation_id: None,
                 traceparent: None,
@@ -137,6 +142,12 @@ impl Event {
         self.check(max_payload)?;
         Ok(self.new)
     }
+}
+
+fn check_json(text: &str) -> Result<()> {
+    serde_json::from_str::<serde::de::IgnoredAny>(text)
+        .map(drop)
+        .map_err(not_json)
 }
 
 fn not_json(error: serde_json::Error) -> Error {

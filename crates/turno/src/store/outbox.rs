@@ -99,7 +99,7 @@ impl Envelope {
             traceparent: event.traceparent.clone(),
             tracestate: event.tracestate.clone(),
             headers: event.headers.clone(),
-            payload: RawValue::from_string(event.payload.clone()).map_err(not_json)?,
+            payload: RawValue::from_string(event.payload.to_string()).map_err(not_json)?,
         };
         serde_json::to_string(&envelope).map_err(not_json)
     }

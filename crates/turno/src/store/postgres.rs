@@ -252,34 +252,7 @@ impl Store for PostgresStore {
     }
 
     async fn lock_acquire_all(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
-        let (who, pid) = (&ask.each.attribution, ask.each.attribution.pid);
-        let rows = self
-            .calls
-            .rows(
-                query!(lock_acquire_all),
-                &[
-                    (&ask.resources, Type::TEXT_ARRAY),
-                    (&ask.each.owner, Type::TEXT),
-                    (&Interval(ask.each.ttl), Type::INTERVAL),
-                    (&who.user, Type::TEXT),
-                    (&who.service, Type::TEXT),
-                    (&who.description, Type::TEXT),
-                    (&ask.each.min_hold.map(Interval), Type::INTERVAL),
-                    (&ask.each.max_hold.map(Interval), Type::INTERVAL),
-                    (&who.host, Type::TEXT),
-                    (&pid, Type::INT4),
-                    (&ask.each.request, Type::UUID),
-                ],
-            )
-            .await?;
-        let mut grants = Vec::with_capacity(rows.len());
-        for row in &rows {
-            match rows::outcome(row)? {
-                LockOutcome::Acquired(grant) => grants.push(grant),
-                LockOutcome::Busy(busy) => return Ok(LockAllOutcome::Busy(busy)),
-            }
-        }
-        Ok(LockAllOutcome::Acquired(grants))
+        Acquires(self.calls.clone()).all_or_none(ask).await
     }
 
     async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {

@@ -8,7 +8,6 @@ use clap::Args;
 use jiff::Timestamp;
 use turno::Turno;
 use turno::lock::{LeaseId, RenewOutcome};
-use turno_api::duration::ms;
 use turno_api::lock;
 
 use super::lease::{LeaseArgs, tell_lost};
@@ -71,11 +70,11 @@ async fn lease(
     id: &LeaseId,
     expires_at: Timestamp,
     remaining: Duration,
-) -> Result<lock::Lease> {
+) -> Result<lock::RenewedLease> {
     let status = turno.lock(&id.resource).status().await?;
     let mut holders = status.holders.into_iter();
     let holder = holders.find(|holder| holder.token == id.token);
-    Ok(lock::Lease {
+    Ok(lock::RenewedLease {
         id: id.clone(),
         resource: id.resource.clone(),
         token: id.token,
@@ -83,6 +82,6 @@ async fn lease(
         acquired_at: holder.as_ref().map(|holder| holder.acquired_at),
         owner: holder.map(|holder| holder.owner),
         expires_at,
-        remaining_ms: ms(remaining),
+        remaining,
     })
 }

@@ -160,7 +160,7 @@ async fn an_emission_is_answered_again(test_store: &TestStore) {
     let new = |number: u32| NewEvent {
         id: None,
         kind: "T".into(),
-        payload: number.to_string(),
+        payload: number.to_string().into(),
         key: None,
         correlation_id: None,
         traceparent: None,

@@ -45,6 +45,7 @@ pub enum KeyFrom {
 
 /// Response to a request whose work is in flight.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum InFlight {
     /// 409 with `Retry-After`.
     Conflict,
@@ -56,6 +57,7 @@ pub enum InFlight {
 
 /// What happens to a request whose earlier run is unknown.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum Unknown {
     /// It gets 409 until an operator has resolved it.
     Refuse,
@@ -77,6 +79,7 @@ impl fmt::Debug for Unknown {
 
 /// A request whose earlier run is unknown, as input of a [`Prober`].
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ProbeRequest<'a> {
     /// Head of the request.
     pub head: &'a Parts,
@@ -98,6 +101,7 @@ pub trait Prober: Send + Sync {
 /// What happens to a request that cannot be processed as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Fails {
     /// The request is rejected. This is the default.
     #[default]
@@ -112,6 +116,7 @@ pub type Unidentified = Fails;
 /// Whether a policy is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Switch {
     /// It is applied. This is the default.
     #[default]

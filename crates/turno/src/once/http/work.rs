@@ -35,6 +35,7 @@ const STREAMS: [&str; 4] = [
 
 /// What a service knows about the work beyond the status. Put it into the response's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WorkOutcome {
     /// Nothing was done: the next caller does the work. (Example: a reverse proxy could not connect.)
     Undone,

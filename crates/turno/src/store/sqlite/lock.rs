@@ -41,10 +41,27 @@ pub(super) fn acquire(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lo
     }
 }
 
+/// The parameters that the statements of an exclusive and of a shared acquire have in common, and further ones.
+macro_rules! acquire_params {
+    ($ask:ident, $now:ident $(, $name:literal: $value:expr)*) => {
+        rusqlite::named_params! {
+            $($name: $value,)*
+            ":resource": $ask.resource, ":owner": $ask.owner, ":now": $now,
+            ":expires_at": $now + as_us($ask.ttl).min($ask.max_hold.map_or(i64::MAX, as_us)),
+            ":min_until": $ask.min_hold.map(|hold| $now + as_us(hold)),
+            ":max_until": $ask.max_hold.map(|hold| $now + as_us(hold)),
+            ":user": $ask.attribution.user, ":service": $ask.attribution.service,
+            ":description": $ask.attribution.description, ":host": $ask.attribution.host,
+            ":pid": $ask.attribution.pid, ":request": $ask.request.to_string(),
+        }
+    };
+}
+
+pub(super) use acquire_params;
+
 /// Acquires an exclusive lock. The rule is `lock_is_takeable`, in `queries/rules.sql`.
 pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
     let was = find(db, &ask.resource, now)?;
-    let lasts = as_us(ask.ttl).min(ask.max_hold.map_or(i64::MAX, as_us));
     if let Some(was) = &was
         && was.is_held
         && was.is_exclusive()
@@ -66,18 +83,7 @@ pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockO
             .map(|held| held.granted(now, true))
             .ok_or_else(vanished);
     }
-    let who = &ask.attribution;
-    let taken = lock_row(
-        db,
-        query!(lock_acquire),
-        named_params! {
-            ":resource": ask.resource, ":owner": ask.owner, ":now": now, ":expires_at": now + lasts,
-            ":min_until": ask.min_hold.map(|hold| now + as_us(hold)),
-            ":max_until": ask.max_hold.map(|hold| now + as_us(hold)),
-            ":user": who.user, ":service": who.service, ":description": who.description,
-            ":host": who.host, ":pid": who.pid, ":request": ask.request.to_string(),
-        },
-    )?;
+    let taken = lock_row(db, query!(lock_acquire), acquire_params!(ask, now))?;
     match (taken, was) {
         (Some(held), was) => {
             if let Some(was) = was {

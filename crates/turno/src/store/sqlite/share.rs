@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, named_params};
 
-use super::lock::{find, late_release, released, take};
+use super::lock::{acquire_params, find, late_release, released, take};
 use super::rows::{Ending, Held, exec, lock_rows, one, record};
 use crate::check::{self, MAX_PERMITS};
 use crate::clock::as_us;
@@ -87,18 +87,10 @@ pub(super) fn enter(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Lock
         query!(lock_next_shared_token),
         named_params! {":resource": ask.resource, ":now": now},
     )?);
-    let who = &ask.attribution;
     exec(
         db,
         query!(lock_hold_insert),
-        named_params! {
-            ":resource": ask.resource, ":token": token.0, ":owner": ask.owner, ":now": now,
-            ":expires_at": now + as_us(ask.ttl).min(ask.max_hold.map_or(i64::MAX, as_us)),
-            ":min_until": ask.min_hold.map(|hold| now + as_us(hold)),
-            ":max_until": ask.max_hold.map(|hold| now + as_us(hold)),
-            ":user": who.user, ":service": who.service, ":description": who.description,
-            ":host": who.host, ":pid": who.pid, ":request": ask.request.to_string(),
-        },
+        acquire_params!(ask, now, ":token": token.0),
     )?;
     refresh(db, &ask.resource)?;
     let entered = hold(db, &ask.resource, token, now)?;

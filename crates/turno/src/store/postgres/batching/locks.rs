@@ -91,6 +91,39 @@ impl CallAlone for Acquires {
             .await?;
         rows::outcome(&row)
     }
+
+    /// Acquires several locks, all or none.
+    pub(crate) async fn all_or_none(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
+        let each = &ask.each;
+        let (who, pid) = (&each.attribution, each.attribution.pid);
+        let rows = self
+            .0
+            .rows(
+                query!(lock_acquire_all),
+                &[
+                    (&ask.resources, Type::TEXT_ARRAY),
+                    (&each.owner, Type::TEXT),
+                    (&Interval(each.ttl), Type::INTERVAL),
+                    (&who.user, Type::TEXT),
+                    (&who.service, Type::TEXT),
+                    (&who.description, Type::TEXT),
+                    (&each.min_hold.map(Interval), Type::INTERVAL),
+                    (&each.max_hold.map(Interval), Type::INTERVAL),
+                    (&who.host, Type::TEXT),
+                    (&pid, Type::INT4),
+                    (&each.request, Type::UUID),
+                ],
+            )
+            .await?;
+        let mut grants = Vec::with_capacity(rows.len());
+        for row in &rows {
+            match rows::outcome(row)? {
+                LockOutcome::Acquired(grant) => grants.push(grant),
+                LockOutcome::Busy(busy) => return Ok(LockAllOutcome::Busy(busy)),
+            }
+        }
+        Ok(LockAllOutcome::Acquired(grants))
+    }
 }
 
 pub(crate) struct Releases(pub(in crate::store::postgres) Calls);
