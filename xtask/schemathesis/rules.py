@@ -25,7 +25,7 @@ REASONS = [
     r"^max_hold must be at least 1 ms and not below min_hold",
     r"^permits need the mode shared",
     # Ordered waiting is for a single lock. The field exists for several locks only to be rejected with a message.
-    r"^standing in several lines at once could block everybody",
+    r"^first in, first out on several resources could deadlock",
     # The same once key was used before, with other content.
     r"^This key was used with other content",
 ]
