@@ -1,8 +1,8 @@
 //! The outbox: events that are published if and only if the transaction that emitted them commits.
 //!
-//! [`Outbox::emit_in`] stores an event in the caller's transaction. A [`Relay`] publishes committed events to a [sink](crate::sink),
-//! at least once. The id of an event never changes, so receivers can de-duplicate by it; [`Turno::mark_processed`] does that in the
-//! receiver's transaction.
+//! [`Outbox::emit_in`] stores an event in the caller's transaction. A [`Relay`] publishes committed events to a
+//! [sink](crate::sink), at least once. The id of an event never changes, so receivers can de-duplicate by it;
+//! [`Turno::mark_processed`] does that in the receiver's transaction.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -291,8 +291,8 @@ impl Outbox {
         }
     }
 
-    /// Discards dead and blocked events. Events that were blocked behind one continue; parked ones wait to be requeued. Returns the
-    /// number of events. The user is stored with the events, and in the history together with the [reason](Outbox::reason).
+    /// Discards dead and blocked events. Events that were blocked behind one continue; parked ones wait to be requeued. Returns
+    /// the number of events. The user is stored with the events, and in the history together with the [reason](Outbox::reason).
     ///
     /// # Errors
     /// Returns an error if the user or the reason is invalid, or the store is unavailable.

@@ -287,7 +287,7 @@ impl Relay {
     /// holds it must be checked all the time.
     async fn alone<'a>(&self, new_pipeline: impl Fn() -> Pipeline<'a>, stop: &CancellationToken) {
         while let Some(alone) = leader::alone(self, stop).await {
-            tracing::info!(relay = self.name, "this relay is the leader now");
+            tracing::info!(relay = self.name, "the only relay now");
             let pipeline = new_pipeline();
             let work = async {
                 self.recover(stop).await;
@@ -296,13 +296,13 @@ impl Relay {
             let rest = tokio::select! {
                 rest = work => rest,
                 () = alone.ended() => {
-                    tracing::warn!(relay = self.name, "this relay is not the leader any more; waiting");
+                    tracing::warn!(relay = self.name, "not the only relay any more; stopping until it is");
                     None
                 }
             };
             alone.give_up().await;
             if let Some(rest) = rest {
-                tracing::debug!(relay = self.name, "nothing to publish; waiting");
+                tracing::debug!(relay = self.name, "nothing to publish; resting");
                 rest.over(self, stop).await;
             }
         }

@@ -136,7 +136,7 @@ impl Breaker {
         state.is_open = false;
         state.destination.success(Instant::now());
         if let Some(since) = state.out_since.take() {
-            tracing::info!(sink = sink.name(), after = ?since.elapsed(), "the sink is available again");
+            tracing::info!(sink = sink.name(), after = ?since.elapsed(), "the sink is there again; going on");
             state.logged = None;
         }
     }
@@ -167,7 +167,7 @@ impl State {
             outage = cause,
             next_try = ?self.destination.pause(Instant::now()).unwrap_or_default(),
             unlogged = self.unlogged,
-            "the sink is unavailable; retrying, without counting attempts"
+            "nothing can be published; no attempt is spent, and it is tried again"
         );
         self.logged = Some((Instant::now(), cause));
         self.unlogged = 0;
