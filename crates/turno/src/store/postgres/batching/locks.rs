@@ -91,7 +91,9 @@ impl CallAlone for Acquires {
             .await?;
         rows::outcome(&row)
     }
+}
 
+impl Acquires {
     /// Acquires several locks, all or none.
     pub(crate) async fn all_or_none(&self, ask: &LockAcquireAll) -> Result<LockAllOutcome> {
         let each = &ask.each;
