@@ -101,7 +101,6 @@ pub trait Prober: Send + Sync {
 /// What happens to a request that cannot be processed as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[non_exhaustive]
 pub enum Fails {
     /// The request is rejected. This is the default.
     #[default]
@@ -116,7 +115,6 @@ pub type Unidentified = Fails;
 /// Whether a policy is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[non_exhaustive]
 pub enum Switch {
     /// It is applied. This is the default.
     #[default]
