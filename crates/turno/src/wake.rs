@@ -161,26 +161,22 @@ impl Watch {
     /// Makes this watcher the one that polls for all, or returns `None` if there is one already. When it stops, it wakes the
     /// others, which poll once and choose the next.
     pub(crate) fn lead(&self) -> Option<Leads> {
-        self.take_lead().then(|| Leads {
-            wakers: self.wakers.clone(),
-            name: self.name.clone(),
-        })
+        self.take_lead(|entry| entry.notify.notify_waiters())
     }
 
     /// Like [`Watch::lead`], for results that only one watcher can use: when it stops, it wakes two of the others instead of all.
-    pub(crate) fn lead_in_turn(&self) -> Option<LeadsInTurn> {
-        self.take_lead().then(|| LeadsInTurn {
-            wakers: self.wakers.clone(),
-            name: self.name.clone(),
-        })
+    pub(crate) fn lead_in_turn(&self) -> Option<Leads> {
+        self.take_lead(|entry| give(&entry.turn))
     }
 
-    fn take_lead(&self) -> bool {
+    fn take_lead(&self, wake_next: fn(&Entry)) -> Option<Leads> {
         let mut names = self.wakers.names();
-        names
-            .entries
-            .get_mut(&self.name)
-            .is_some_and(|entry| !std::mem::replace(&mut entry.led, true))
+        let entry = names.entries.get_mut(&self.name)?;
+        (!std::mem::replace(&mut entry.led, true)).then(|| Leads {
+            wakers: self.wakers.clone(),
+            name: self.name.clone(),
+            wake_next,
+        })
     }
 
     /// Resolves when it is this watcher's turn to poll. Cancel-safe: a turn that is not taken goes to the next watcher.
@@ -201,34 +197,20 @@ fn give(turn: &Notify) {
     turn.notify_one();
 }
 
-/// Held by the watcher that polls for all and takes what it finds.
-#[derive(Debug)]
-pub(crate) struct LeadsInTurn {
-    wakers: Arc<Wakers>,
-    name: String,
-}
-
-impl Drop for LeadsInTurn {
-    fn drop(&mut self) {
-        if let Some(entry) = self.wakers.names().entries.get_mut(&self.name) {
-            entry.led = false;
-            give(&entry.turn);
-        }
-    }
-}
-
 /// Held by the watcher that polls for all.
 #[derive(Debug)]
 pub(crate) struct Leads {
     wakers: Arc<Wakers>,
     name: String,
+    /// Wakes the watchers that choose the next one.
+    wake_next: fn(&Entry),
 }
 
 impl Drop for Leads {
     fn drop(&mut self) {
         if let Some(entry) = self.wakers.names().entries.get_mut(&self.name) {
             entry.led = false;
-            entry.notify.notify_waiters();
+            (self.wake_next)(entry);
         }
     }
 }

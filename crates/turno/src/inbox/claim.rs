@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::store::{Batching, ClaimedItem, InboxClaim};
 use crate::uncancelled::{self, ReleaseOnCancel};
 use crate::waiting::{Waiter, wait_until};
-use crate::wake::{LeadsInTurn, Watch};
+use crate::wake::{Leads, Watch};
 
 /// Options of a claim. Nothing happens before [`ClaimBuilder::take`].
 ///
@@ -149,7 +149,7 @@ struct ClaimWaiter<'a> {
     /// When the last attempt began.
     attempted: Instant,
     has_waited: bool,
-    leads: Option<LeadsInTurn>,
+    leads: Option<Leads>,
     watch: Watch,
 }
 

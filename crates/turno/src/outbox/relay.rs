@@ -35,12 +35,9 @@ const MAX_ATTEMPTS: u32 = 20;
 /// Default of [`Relay::lease`].
 const LEASE: Duration = Duration::from_secs(15);
 /// Default of [`Relay::backoff`].
-const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60 * 60));
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60 * 60));
 /// Default of [`Relay::outage_backoff`].
-const OUTAGE_BACKOFF: Backoff = Backoff {
-    first: Duration::from_millis(100),
-    longest: Duration::from_secs(20),
-};
+const OUTAGE_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(20));
 /// Default of [`Relay::lock_id`].
 const LOCK_ID: i64 = 42;
 
@@ -112,7 +109,7 @@ pub struct Relay {
     pub(super) poll: Duration,
     pub(super) archive: Archive,
     pub(super) lock_id: i64,
-    backoff: (Duration, Duration),
+    pub(super) backoff: Backoff,
     outage_backoff: Backoff,
     on_dead: OnDead,
     on_dead_of: BTreeMap<String, OnDead>,
@@ -178,14 +175,14 @@ impl Relay {
     /// Sets the pause after the first refusal, which doubles with each further one, and the longest pause. Default: one second
     /// and one hour. Both are jittered.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        self.backoff = (first, longest);
+        self.backoff = Backoff::new(first, longest);
         self
     }
 
     /// Sets the pause after the first outage of the sink, which doubles with each further one until the sink responds, and the
     /// longest pause. Default: 100 milliseconds and 20 seconds. Both are jittered. Outages count no attempts.
     pub fn outage_backoff(mut self, first: Duration, longest: Duration) -> Self {
-        self.outage_backoff = Backoff { first, longest };
+        self.outage_backoff = Backoff::new(first, longest);
         self
     }
 
@@ -257,7 +254,7 @@ impl Relay {
         check::name("relay", &self.name)?;
         check::batch(self.batch)?;
         check::lease(self.lease)?;
-        check::delay("backoff", self.backoff.1)?;
+        check::delay("backoff", self.backoff.longest)?;
         check::delay("outage_backoff", self.outage_backoff.longest)?;
         if self.max_attempts == 0 || self.max_attempts > check::MAX_ATTEMPTS.into() {
             return Err(Error::invalid(
@@ -327,15 +324,5 @@ impl Relay {
 
     pub(super) fn on_dead_of(&self, kind: &str) -> OnDead {
         self.on_dead_of.get(kind).copied().unwrap_or(self.on_dead)
-    }
-
-    /// Returns the pause after this number of refusals. Jittered, so that events of one batch are not all retried at once.
-    pub(super) fn pause_after(&self, attempts: u32) -> Duration {
-        let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
-        let (first, longest) = self.backoff;
-        first
-            .saturating_mul(doubled)
-            .min(longest)
-            .mul_f64(0.5 + fastrand::f64())
     }
 }

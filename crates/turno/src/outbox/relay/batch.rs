@@ -152,7 +152,7 @@ fn refused(relay: &Relay, event: &ClaimedEvent, kind: &str, error: String) -> Re
     let next = if attempt >= relay.max_attempts {
         AfterRefusal::Dead(relay.on_dead_of(kind))
     } else {
-        AfterRefusal::Retry(relay.pause_after(attempt))
+        AfterRefusal::Retry(relay.backoff.after(attempt))
     };
     let (id, of) = (event.id, relay.max_attempts);
     match next {
