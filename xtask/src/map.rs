@@ -1,4 +1,5 @@
-//! The map of the examples (`examples/README.md`): document section, code, test.
+//! Maps of the project: that of the examples (`examples/README.md`: document section, code, test) and the code map
+//! (`ARCHITECTURE.md`: where, what).
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -40,6 +41,54 @@ fn every_test_on_the_map_exists() {
         }
     }
     assert!(looked_at > 100, "the map is not read: {looked_at} tests");
+}
+
+/// Each file and folder that the code map names exists: some path of the project ends with it.
+#[test]
+fn every_path_in_the_architecture_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut paths = Vec::new();
+    for folder in ["crates", "examples", "packaging", "xtask", "docs", "fuzz"] {
+        collect_paths(&root.join(folder), &mut paths);
+    }
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let quoted = |line: &'static str| line.split('`').skip(1).step_by(2);
+    let text: &'static str = text.leak();
+    let named: Vec<&str> = text
+        .lines()
+        .flat_map(quoted)
+        .filter(|w| is_path(w))
+        .collect();
+    assert!(
+        named.len() > 100,
+        "the code map is not read: {}",
+        named.len()
+    );
+    for name in named {
+        let end = format!("/{}", name.trim_start_matches("../").trim_end_matches('/'));
+        let exists = match end.split_once('*') {
+            Some((begin, _)) => paths.iter().any(|path| path.contains(begin)),
+            None => paths.iter().any(|path| path.ends_with(&end)),
+        };
+        assert!(exists, "ARCHITECTURE.md names {name}, which does not exist");
+    }
+}
+
+/// Returns whether a word can only be a file or a folder of the project.
+fn is_path(word: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_-./*".contains(c);
+    let is_file = [".rs", ".sql", ".js"].iter().any(|end| word.ends_with(end));
+    word.len() > 1 && word.chars().all(is_name) && (is_file || word.ends_with('/'))
+}
+
+fn collect_paths(folder: &Path, paths: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        paths.push(path.to_str().unwrap().to_owned());
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "node_modules") {
+            collect_paths(&path, paths);
+        }
+    }
 }
 
 /// Returns whether a word can only be the name of a test or a module.
