@@ -78,7 +78,10 @@ fn every_path_in_the_architecture_exists() {
 fn is_path(word: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-./*".contains(c);
     let is_file = [".rs", ".sql", ".js"].iter().any(|end| word.ends_with(end));
-    word.len() > 1 && word.chars().all(is_name) && (is_file || word.ends_with('/'))
+    !word.starts_with('.')
+        && word.len() > 1
+        && word.chars().all(is_name)
+        && (is_file || word.ends_with('/'))
 }
 
 fn collect_paths(folder: &Path, paths: &mut Vec<String>) {

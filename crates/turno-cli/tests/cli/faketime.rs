@@ -133,8 +133,8 @@ fn a_wrong_clock_takes_over_what_has_expired_and_nothing_else(fixture: Fixture) 
 fn a_wrong_clock_renews_in_the_background(fixture: Fixture) {
     for clock in CLOCKS {
         // The command runs twice as long as the TTL: the lock is held until its end.
-        let mut command = fixture.command(["run", "--lock", "it", "--ttl", "1s", "--"]);
-        command.args([TURNO, "lock", "acquire", "it", "--wait", "2s"]);
+        let mut command = fixture.command(["run", "--lock", "it", "--ttl", "2s", "--"]);
+        command.args([TURNO, "lock", "acquire", "it", "--wait", "4s"]);
         set_clock(&mut command, clock);
         assert_eq!(command.output().unwrap().status.code(), Some(75), "{clock}");
         assert!(!fixture.is_locked("it"));

@@ -17,12 +17,14 @@ use crate::fixture::QUEUE;
 
 const ROUNDS: u64 = 10;
 
-/// Opens a path and makes a claim, which starts to listen on a separate connection: all later requests are those of the test.
+/// Opens a path and makes a claim that waits, which starts to listen on a separate connection: all later requests are those of the
+/// test.
 async fn open() -> LossyPath {
     // By default a call that waits for a lock would fail after a second, and here it has to wait for its repetition.
     let path = LossyPath::open_with("&options=-clock_timeout%3D60s").await;
-    assert_eq!(take(&inbox(&path)).await, []);
     eventually_async(LONG, "a listener", async || {
+        let waiting = inbox(&path).claim().wait(Duration::from_millis(50));
+        assert_eq!(waiting.take().await.unwrap(), []);
         let sql = "select count(*)
             from pg_stat_activity
             where datname = current_database()
