@@ -1,8 +1,8 @@
 //! The inbox: items and claims.
 //!
 //! An item is *pending* until a worker claims it, *scheduled* before its due time and *processing* while its claim is valid. It
-//! ends as *completed* or *failed*. A change to a claimed item must present its [`ClaimId`]. If the claim has ended, the call
-//! reports it as stale and changes nothing.
+//! ends as *completed* or *failed*. A change to a claimed item must present its [`ClaimId`](crate::ids::ClaimId). If the claim has
+//! ended, the call reports it as stale and changes nothing.
 
 mod admin;
 mod claim;

@@ -2,7 +2,7 @@
 //! must be sent by one instance only.
 //!
 //! Parts of an instance: [`scheduler`] → [`use_case`] → [`inbox_repository`] → [`database`], and [`web_service_client`].
-//! [`how`] lists the ways of coordinating instances.
+//! [`strategy`] lists the ways of coordinating instances.
 //!
 //! Parts of the comparison: [`web_service`] counts calls in its [`ledger`], [`instance`] starts and kills processes, [`stage`]
 //! runs all parts, [`scene`] has the scenarios, [`table`] prints the results.
