@@ -60,10 +60,12 @@ impl TestStore {
         let pooler = POOLER.get_or_init(|| {
             // Few and short-lived server connections: each test has its own database, and so its own pool.
             let settings = [("default_pool_size", "10"), ("server_idle_timeout", "1")];
-            match PgBouncer::start_with(server, PoolMode::Transaction, &settings) {
+            let pooler = match PgBouncer::start_with(server, PoolMode::Transaction, &settings) {
                 Ok(pooler) => pooler,
                 Err(error) => panic!("{error:#}"),
-            }
+            };
+            std::thread::spawn(|| keep_running(&POOLER));
+            pooler
         });
         let direct = migrated(server);
         let database = direct.rsplit('/').next().unwrap();
@@ -230,6 +232,19 @@ impl TestStore {
     /// Number of lock rows, held or not.
     pub async fn rows(&self) -> i64 {
         self.number("select count(*) from turno.lock").await
+    }
+}
+
+/// Restarts a pooler that crashes. PgBouncer 1.18 does so now and then when statements are cancelled (its issues 801 and 822);
+/// in production systemd restarts it, and the library repeats its calls.
+fn keep_running(pooler: &OnceLock<PgBouncer>) {
+    loop {
+        std::thread::sleep(Duration::from_millis(50));
+        match pooler.get().map(|pooler| pooler.restart_after_crash()) {
+            Some(Ok(true)) => eprintln!("PgBouncer has crashed, and was started again"),
+            Some(Err(error)) => panic!("{error:#}"),
+            Some(Ok(false)) | None => {}
+        }
     }
 }
 

@@ -80,6 +80,20 @@ impl PrivateServer {
         server.start_again(&self.command, |server| (self.ready)(server, self.port))
     }
 
+    /// Starts the server again on the same folder and port if it has crashed, as systemd does. Returns whether it had.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it does not start; the message has the end of its log.
+    pub fn restart_after_crash(&self) -> Result<bool> {
+        let mut server = lock(&self.server);
+        let has_crashed = server.has_crashed()?;
+        if has_crashed {
+            server.start_again(&self.command, |server| (self.ready)(server, self.port))?;
+        }
+        Ok(has_crashed)
+    }
+
     /// Returns the server's folder, which is deleted with it.
     pub fn folder(&self) -> PathBuf {
         lock(&self.server).folder().to_owned()

@@ -133,6 +133,14 @@ impl Supervised {
         self.running
     }
 
+    /// Returns whether the server was started and has ended by itself; then it can be started again.
+    pub(super) fn has_crashed(&mut self) -> Result<bool> {
+        match self.running {
+            Some(pid) if !proc::is_running(pid) => self.collect().map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
     /// Requests the server to end and waits until it has. Does nothing if it is not running.
     pub(super) fn stop(&mut self, signal: Signal) -> Result<()> {
         let Some(pid) = self.running else {
