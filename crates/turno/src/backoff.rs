@@ -46,6 +46,14 @@ impl Attempts {
         tokio::time::sleep(self.backoff.after(self.failures)).await;
     }
 
+    /// Returns the longest time that the next pause may take.
+    #[cfg(feature = "http")]
+    pub(crate) fn longest_next(&self) -> Duration {
+        let doubled = 2_u32.saturating_pow(self.failures);
+        let pause = self.backoff.first.saturating_mul(doubled);
+        pause.min(self.backoff.longest).mul_f64(1.5)
+    }
+
     /// Starts again with the first pause, after a success.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;

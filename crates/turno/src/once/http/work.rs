@@ -221,7 +221,7 @@ async fn store(work: &Work, answer: Option<&StoredResponse>) -> Result<OnceSettl
         }
         if !error.is_unavailable()
             || work.policy.store_down == Fails::Open
-            || Instant::now() + RETRY.first >= until
+            || Instant::now() + attempts.longest_next() >= until
         {
             tracing::error!(claim = %work.claim.id(), %error, "an answer was not stored");
             return Err(error);
