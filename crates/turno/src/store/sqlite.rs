@@ -48,7 +48,7 @@ pub(crate) const LOCK_GUARD: &str = query!(lock_guard);
 
 /// An SQLite database.
 pub struct SqliteStore {
-    place: Location,
+    location: Location,
     writer: Writer,
     /// Maximum size of the payloads of one claim, in bytes.
     max_claim_bytes: usize,
@@ -62,7 +62,7 @@ pub struct SqliteStore {
 impl std::fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SqliteStore")
-            .field("place", &self.place)
+            .field("location", &self.location)
             .finish_non_exhaustive()
     }
 }
@@ -102,21 +102,21 @@ impl SqliteStore {
     /// # Errors
     /// Returns an error if the file cannot be opened, or is not an SQLite database.
     pub async fn open_with(path: &str, settings: &Settings) -> Result<Self> {
-        let place = Location::parse(path)?;
+        let location = Location::parse(path)?;
         let connection = {
-            let place = place.clone();
-            blocking(move || place.connect()).await?
+            let location = location.clone();
+            blocking(move || location.connect()).await?
         };
         let store = SqliteStore {
             writer: Writer::spawn(connection, settings.batching)?,
             max_claim_bytes: settings.max_claim_bytes,
-            place,
+            location,
             readers: Arc::default(),
             wakers: Arc::new(Wakers::default()),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        if let Location::File(file) = &store.place {
+        if let Location::File(file) = &store.location {
             store.tasks.spawn(watch::run(
                 file.clone(),
                 store.wakers.clone(),
@@ -131,7 +131,7 @@ impl SqliteStore {
 
     /// Returns the database's file; `None` if it is in memory.
     pub fn file(&self) -> Option<&PathBuf> {
-        match &self.place {
+        match &self.location {
             Location::File(file) => Some(file),
             Location::Memory => None,
         }
@@ -142,15 +142,15 @@ impl SqliteStore {
         &self,
         read: impl Fn(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        if matches!(self.place, Location::Memory) {
+        if matches!(self.location, Location::Memory) {
             return self.writer.write(read).await;
         }
-        let (place, readers) = (self.place.clone(), self.readers.clone());
+        let (location, readers) = (self.location.clone(), self.readers.clone());
         blocking(move || {
             let idle = readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let connection = match idle {
                 Some(connection) => connection,
-                None => place.connect()?,
+                None => location.connect()?,
             };
             let answer = read(&connection);
             readers
@@ -211,8 +211,8 @@ impl Store for SqliteStore {
     }
 
     async fn diagnose(&self) -> Result<Vec<Finding>> {
-        let place = self.place.clone();
-        self.read(move |db| diagnose::diagnose(db, &place)).await
+        let location = self.location.clone();
+        self.read(move |db| diagnose::diagnose(db, &location)).await
     }
 
     async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome> {

@@ -136,10 +136,10 @@ impl Calls {
         let mut tries = Tries::default();
         loop {
             let checked = self.attempt_on(deadline.as_mut(), &[statement]).await;
-            let read_only = checked.and_then(|(answers, place)| {
+            let read_only = checked.and_then(|(answers, host)| {
                 let row = answers.first().and_then(|rows| rows.first());
                 match row.map(|row| get::<bool>(row, "read_only")).transpose()? {
-                    Some(true) => Err(self.route.read_only(&place)),
+                    Some(true) => Err(self.route.read_only(&host)),
                     Some(false) | None => Ok(()),
                 }
             });
@@ -271,10 +271,10 @@ impl Calls {
             () = deadline.as_mut() => return Err(self.no_answer()),
         };
         let session = InUse::new(session, self.route.clone());
-        let place = session.get().place.clone();
+        let host = session.get().host.clone();
         let (answers, verdict) = self.answered(&session, deadline, statements).await?;
         session.done(verdict);
-        Ok((answers?, place))
+        Ok((answers?, host))
     }
 
     /// Returns the rows, and whether the session can be used again; an error if it is unknown how the statements ended.
@@ -287,7 +287,7 @@ impl Calls {
         let mut asking = std::pin::pin!(self.heard(session, statements));
         tokio::select! {
             biased;
-            answers = asking.as_mut() => return Ok(self.judge(answers, &session.get().place)),
+            answers = asking.as_mut() => return Ok(self.judge(answers, &session.get().host)),
             () = deadline => {}
         }
         // The statement may be about to commit. Only its response tells how it ended.
@@ -303,11 +303,11 @@ impl Calls {
         }
     }
 
-    fn judge<T>(&self, answers: Result<T>, place: &SessionHost) -> (Result<T>, Verdict) {
+    fn judge<T>(&self, answers: Result<T>, host: &SessionHost) -> (Result<T>, Verdict) {
         match answers {
             Ok(answers) => (Ok(answers), Verdict::Keep),
             Err(error) => {
-                let (error, verdict) = self.route.judge(error, place);
+                let (error, verdict) = self.route.judge(error, host);
                 (Err(error), verdict)
             }
         }
@@ -341,7 +341,7 @@ impl Calls {
         tokio::select! {
             biased;
             answers = answers => answers,
-            error = self.route.lost(&session.get().place) => Err(error),
+            error = self.route.lost(&session.get().host) => Err(error),
         }
     }
 }

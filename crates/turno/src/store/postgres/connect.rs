@@ -45,7 +45,7 @@ impl Pool {
                     client: ClientHandle::Given(client),
                     // The pool may lead to a transaction pooler.
                     direct: false,
-                    place: SessionHost { host: None },
+                    host: SessionHost { address: None },
                     max_age: Duration::MAX,
                 }))
             }
@@ -157,8 +157,8 @@ impl Route {
         Ok(Own {
             client: opened.client,
             connection: opened.connection,
-            place: SessionHost {
-                host: Some((opened.address, opened.losses)),
+            host: SessionHost {
+                address: Some((opened.address, opened.losses)),
             },
         })
     }
@@ -179,8 +179,8 @@ impl Route {
     /// Resolves when a session's host has failed. Never with one host: then only the call's timeout applies.
     ///
     /// Cancel-safe.
-    pub(super) async fn lost(&self, place: &SessionHost) -> Error {
-        let (Some(dialer), Some((address, _))) = (&self.dialer, &place.host) else {
+    pub(super) async fn lost(&self, host: &SessionHost) -> Error {
+        let (Some(dialer), Some((address, _))) = (&self.dialer, &host.address) else {
             return std::future::pending().await;
         };
         // A busy pooler also responds late to a probe, which says nothing about the server.
@@ -191,12 +191,12 @@ impl Route {
             loop {
                 tokio::time::sleep(ANSWER_OVERDUE).await;
                 if dialer.probe(address).await {
-                    return place.lose();
+                    return host.lose();
                 }
             }
         };
         tokio::select! {
-            () = place.lost() => {}
+            () = host.lost() => {}
             () = probing => {}
         }
         Error::new(
@@ -209,11 +209,11 @@ impl Route {
     ///
     /// The session must not be used for other statements afterwards, because the request may be served late.
     pub(super) async fn cancel(&self, session: &Session) {
-        if session.is_closed() || session.place.is_lost() {
+        if session.is_closed() || session.host.is_lost() {
             return;
         }
         let token = session.cancel_token();
-        let cancelled = match (&self.dialer, &session.place.host) {
+        let cancelled = match (&self.dialer, &session.host.address) {
             (Some(dialer), Some((address, _))) => dialer.cancel(address, &token).await,
             // The TLS settings of the caller's pool are not known: an encrypted statement ends by its own timeout.
             _ => token
@@ -227,27 +227,27 @@ impl Route {
     }
 
     /// Returns the error for a session that accepts no writes. If there are several hosts, its host counts as failed.
-    pub(super) fn read_only(&self, place: &SessionHost) -> Error {
+    pub(super) fn read_only(&self, host: &SessionHost) -> Error {
         if !self.has_choice() {
             return Error::new(
                 Kind::Refused,
                 "the database is read-only (a standby?): connect to the primary, or end its read-only mode",
             );
         }
-        place.lose();
+        host.lose();
         Error::new(
             Kind::Unavailable,
             format!(
-                "the database at {place} is read-only, and another host may have become the primary: try again in a moment"
+                "the database at {host} is read-only, and another host may have become the primary: try again in a moment"
             ),
         )
     }
 
     /// Returns the error for the caller, and whether the session must be closed.
-    pub(super) fn judge(&self, error: Error, place: &SessionHost) -> (Error, Verdict) {
+    pub(super) fn judge(&self, error: Error, host: &SessionHost) -> (Error, Verdict) {
         match sqlstate(&error) {
             Some("25006") if self.has_choice() => {
-                (self.read_only(place).caused_by(error), Verdict::Close)
+                (self.read_only(host).caused_by(error), Verdict::Close)
             }
             Some("25006" | "57P01" | "57P02" | "57P03") => (error, Verdict::Close),
             _ => (error, Verdict::Keep),
@@ -266,19 +266,19 @@ pub(super) enum Verdict {
 pub(super) struct Own {
     pub(super) client: Client,
     pub(super) connection: Connection,
-    pub(super) place: SessionHost,
+    pub(super) host: SessionHost,
 }
 
 /// The host of a session.
 #[derive(Debug, Clone)]
 pub(super) struct SessionHost {
     /// The host and its loss count when the session began; `None` in a pool of the caller.
-    host: Option<(Arc<Address>, u64)>,
+    address: Option<(Arc<Address>, u64)>,
 }
 
 impl std::fmt::Display for SessionHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.host {
+        match &self.address {
             Some((address, _)) => address.fmt(f),
             None => f.write_str("the caller's pool"),
         }
@@ -288,20 +288,20 @@ impl std::fmt::Display for SessionHost {
 impl SessionHost {
     /// Resolves when a call has found that the address has failed.
     pub(super) async fn lost(&self) {
-        match &self.host {
+        match &self.address {
             Some((address, losses)) => address.lost_since(*losses).await,
             None => std::future::pending().await,
         }
     }
 
     fn is_lost(&self) -> bool {
-        let host = self.host.as_ref();
-        host.is_some_and(|(address, losses)| address.is_lost_since(*losses))
+        let address = self.address.as_ref();
+        address.is_some_and(|(address, losses)| address.is_lost_since(*losses))
     }
 
     /// Marks the address as failed, so that no session on it is used again. Only the first call of several has an effect.
     fn lose(&self) {
-        if let Some((address, losses)) = &self.host
+        if let Some((address, losses)) = &self.address
             && !address.is_lost_since(*losses)
         {
             tracing::info!(%address, "a database host is given up; others are tried first");
@@ -316,7 +316,7 @@ pub(super) struct Session {
     client: ClientHandle,
     /// Whether statements may be prepared on it.
     pub(super) direct: bool,
-    pub(super) place: SessionHost,
+    pub(super) host: SessionHost,
     max_age: Duration,
 }
 
@@ -362,8 +362,8 @@ impl managed::Manager for Sessions {
         Ok(Session {
             client: ClientHandle::Own(ClientWrapper::new(opened.client, task)),
             direct: opened.direct,
-            place: SessionHost {
-                host: Some((opened.address, opened.losses)),
+            host: SessionHost {
+                address: Some((opened.address, opened.losses)),
             },
             max_age: self.max_age.mul_f64(1.0 - fastrand::f64() / 10.0),
         })
@@ -373,7 +373,7 @@ impl managed::Manager for Sessions {
         if session.is_closed() {
             return Err(RecycleError::message("the connection is closed"));
         }
-        if session.place.is_lost() {
+        if session.host.is_lost() {
             return Err(RecycleError::message("its host was given up"));
         }
         if metrics.age() >= session.max_age {

@@ -67,7 +67,7 @@ async fn listen(route: &Route, wakers: &Wakers) -> Result<()> {
     let Own {
         client,
         mut connection,
-        place,
+        host,
     } = route.connect().await?;
     let changed = Notify::new();
     let mut following = std::pin::pin!(follow(&client, wakers, &changed));
@@ -85,7 +85,7 @@ async fn listen(route: &Route, wakers: &Wakers) -> Result<()> {
                 None => return Err(Error::new(Kind::Unavailable, "the listening connection was closed")),
             },
             Err(error) = &mut following => return Err(error),
-            () = place.lost() => return Err(Error::new(Kind::Unavailable, "the host of the listening connection has failed")),
+            () = host.lost() => return Err(Error::new(Kind::Unavailable, "the host of the listening connection has failed")),
             () = &mut silent => return Err(Error::new(Kind::Unavailable, "the listening connection does not answer")),
             () = tokio::time::sleep(IDLE_TIMEOUT), if !wakers.any() => return Ok(()),
         }

@@ -13,12 +13,12 @@ use crate::store::{Finding, SCHEMA_VERSION, schema_finding, sweep_finding};
 /// A longer log means that something prevents the checkpoint into the file.
 const LONG_LOG: u64 = 64 << 20;
 
-pub(super) fn diagnose(db: &Connection, place: &Location) -> Result<Vec<Finding>> {
+pub(super) fn diagnose(db: &Connection, location: &Location) -> Result<Vec<Finding>> {
     let ask = |sql| {
         db.query_row(sql, [], |row| row.get::<_, String>(0))
             .map_err(classify)
     };
-    let mut findings = vec![match place {
+    let mut findings = vec![match location {
         Location::File(file) => Finding::ok(
             "store",
             format!("SQLite {} on {}", rusqlite::version(), file.display()),
@@ -40,7 +40,7 @@ pub(super) fn diagnose(db: &Connection, place: &Location) -> Result<Vec<Finding>
         "clock",
         "the machine's own, asked of the kernel: the same for all processes on it",
     ));
-    let Location::File(file) = place else {
+    let Location::File(file) = location else {
         return Ok(findings);
     };
     findings.push(Finding::ok(

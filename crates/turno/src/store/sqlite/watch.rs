@@ -18,7 +18,7 @@ const POLL_PAUSE_MS: std::ops::Range<u64> = 3..13;
 const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(file: PathBuf, wakers: Arc<Wakers>, stop: CancellationToken) {
-    let place = Location::File(file);
+    let location = Location::File(file);
     let mut db = None;
     loop {
         tokio::select! {
@@ -27,7 +27,7 @@ pub(super) async fn run(file: PathBuf, wakers: Arc<Wakers>, stop: CancellationTo
         }
         let ended = tokio::select! {
             () = stop.cancelled() => return,
-            ended = poll(&place, &mut db, &wakers) => ended,
+            ended = poll(&location, &mut db, &wakers) => ended,
         };
         wakers.set_live(false);
         if let Err(error) = ended {
@@ -39,10 +39,10 @@ pub(super) async fn run(file: PathBuf, wakers: Arc<Wakers>, stop: CancellationTo
 }
 
 /// Polls while there is a waiter.
-async fn poll(place: &Location, db: &mut Option<Connection>, wakers: &Wakers) -> Result<()> {
+async fn poll(location: &Location, db: &mut Option<Connection>, wakers: &Wakers) -> Result<()> {
     if db.is_none() {
-        let place = place.clone();
-        *db = Some(super::blocking(move || place.connect()).await?);
+        let location = location.clone();
+        *db = Some(super::blocking(move || location.connect()).await?);
     }
     let mut seen = None;
     while wakers.any() {
