@@ -21,12 +21,16 @@ const BENCHES: [&str; 3] = [
     "crates/turno-bench-peers-sqlite/Cargo.toml",
 ];
 
+/// Crates with a lock file of their own, which the workspace's build does not read.
+const SEPARATE: [&str; 4] = [BENCHES[0], BENCHES[1], BENCHES[2], "fuzz/Cargo.toml"];
+
 /// Runs all checks that a change must pass.
 ///
 /// `postgres` has the major versions of PostgreSQL that are tested besides Debian's.
 pub fn all(postgres: &[u32]) -> Result<()> {
     format()?;
     step("words", words::check)?;
+    step("lock files", lock_files)?;
     step("dependencies", deny::check)?;
     step("lint and build the tests", build_tests)?;
     let versions = versions(postgres)?;
@@ -49,6 +53,16 @@ fn format() -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Checks that the lock files of the crates outside the workspace agree with their manifests.
+fn lock_files() -> Result<()> {
+    for manifest in SEPARATE {
+        let update = ["update", "--workspace", "--manifest-path", manifest];
+        cargo(&[&update[..], &["--locked"]].concat())
+            .with_context(|| format!("run `cargo {}`", update.join(" ")))?;
+    }
+    Ok(())
 }
 
 fn build_tests() -> Result<()> {
