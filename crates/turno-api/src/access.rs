@@ -6,29 +6,25 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::names::names;
+use crate::names::named;
 
 /// SHA-256 of a secret.
 pub type AccessHash = [u8; 32];
 
-/// The role of an access token. Each role includes the rights of those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Read.
-    Read,
-    /// Acquire, push, settle, emit and begin.
-    Operate,
-    /// Operator actions: break, requeue, reset, discard, forget, resolve, sweep.
-    Admin,
+named! {
+    /// The role of an access token. Each role includes the rights of those before it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Role as "role" {
+        /// Read.
+        Read = "read",
+        /// Acquire, push, settle, emit and begin.
+        Operate = "operate",
+        /// Operator actions: break, requeue, reset, discard, forget, resolve, sweep.
+        Admin = "admin",
+    }
 }
-
-names!(Role, "role" {
-    Read = "read",
-    Operate = "operate",
-    Admin = "admin",
-});
 
 /// Parameters of `AccessStore::access_create`.
 #[derive(Clone)]
@@ -60,25 +56,21 @@ impl fmt::Debug for AccessCreate {
     }
 }
 
-/// The state of an access token, on the store's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum AccessState {
-    /// It is valid.
-    Live,
-    /// It has expired.
-    Expired,
-    /// An operator has revoked it.
-    Revoked,
+named! {
+    /// The state of an access token, on the store's clock.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    #[non_exhaustive]
+    pub enum AccessState as "state" {
+        /// It is valid.
+        Live = "live",
+        /// It has expired.
+        Expired = "expired",
+        /// An operator has revoked it.
+        Revoked = "revoked",
+    }
 }
-
-names!(AccessState, "state" {
-    Live = "live",
-    Expired = "expired",
-    Revoked = "revoked",
-});
 
 /// An access token without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,26 +8,23 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Token;
-use crate::names::names;
+use crate::names::named;
 
 /// The default of [`AdoptTable::max_attempts`].
 pub const ADOPTED_ATTEMPTS: u32 = 5;
 
-/// The columns that an adopted table gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Shape {
-    /// Locks with a timeout, attempts, errors and tokens.
-    #[default]
-    Processing,
-    /// One flag, `processed`.
-    Processed,
+named! {
+    /// The columns that an adopted table gets.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Shape as "shape" {
+        /// Locks with a timeout, attempts, errors and tokens.
+        #[default]
+        Processing = "processing",
+        /// One flag, `processed`.
+        Processed = "processed",
+    }
 }
-
-names!(Shape, "shape" {
-    Processing = "processing",
-    Processed = "processed",
-});
 
 /// Parameters of `AdoptStore::adopt`.
 #[derive(Debug, Clone)]

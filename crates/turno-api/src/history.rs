@@ -5,35 +5,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::Token;
 use crate::lock::Attribution;
-use crate::names::names;
+use crate::names::named;
 use crate::page::DEFAULT_PAGE;
 
-/// The component that an entry of the history belongs to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Part {
-    /// A lock; `resource` is its resource.
-    #[default]
-    Lock,
-    /// The inbox; `resource` is the queue.
-    Inbox,
-    /// The outbox; `resource` is empty.
-    Outbox,
-    /// A once key; `resource` is the key.
-    Once,
-    /// A setting of the database; `resource` is its name.
-    Setting,
+named! {
+    /// The component that an entry of the history belongs to.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    #[non_exhaustive]
+    pub enum Part as "part" {
+        /// A lock; `resource` is its resource.
+        #[default]
+        Lock = "lock",
+        /// The inbox; `resource` is the queue.
+        Inbox = "inbox",
+        /// The outbox; `resource` is empty.
+        Outbox = "outbox",
+        /// A once key; `resource` is the key.
+        Once = "once",
+        /// A setting of the database; `resource` is its name.
+        Setting = "setting",
+    }
 }
-
-names!(Part, "part" {
-    Lock = "lock",
-    Inbox = "inbox",
-    Outbox = "outbox",
-    Once = "once",
-    Setting = "setting",
-});
 
 /// Parameters of `Store::history`. Default: the first page of all entries.
 #[derive(Debug, Clone)]
@@ -62,94 +56,44 @@ impl Default for History {
     }
 }
 
-/// Parameters of `Store::lock_history`. Default: the first page of all locks.
-#[derive(Debug, Clone)]
-pub struct LockHistory {
-    /// One resource. Default: all.
-    pub resource: Option<String>,
-    /// The prefix of the names, if no resource is given.
-    pub prefix: String,
-    /// The last id of the previous page.
-    pub before: Option<i64>,
-    /// The size of the page.
-    pub limit: u32,
-}
-
-impl Default for LockHistory {
-    fn default() -> Self {
-        LockHistory {
-            resource: None,
-            prefix: String::new(),
-            before: None,
-            limit: DEFAULT_PAGE,
-        }
-    }
-}
-
-impl From<LockHistory> for History {
-    fn from(ask: LockHistory) -> Self {
-        History {
-            part: Some(Part::Lock),
-            resource: ask.resource,
-            prefix: ask.prefix,
-            before: ask.before,
-            limit: ask.limit,
-        }
-    }
-}
-
 /// The reason of the entry for failed items that a sweep deletes: one entry for each queue and batch.
 pub const SWEPT_FAILED: &str = "swept: failed longer ago than keep_failed";
 
-/// The event of an entry: how a lease ended, a late call, or an operator action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum HistoryEvent {
-    /// The lease is held now.
-    Acquired,
-    /// The lease was renewed after its expiry, before a takeover.
-    RenewedLate,
-    /// The lease was released.
-    Released,
-    /// The lease expired, and a sweep closed it.
-    Expired,
-    /// The lease expired, and another owner took the lock over.
-    TakenOver,
-    /// An operator broke the lock.
-    Broken,
-    /// A release or a renewal had a stale token; `reason` has which.
-    Late,
-    /// An operator requeued failed items or dead events.
-    Requeued,
-    /// An operator ended the claims of workers that hung.
-    Reset,
-    /// An operator discarded failed items or dead events, or a sweep deleted items that had failed longer ago than
-    /// `keep_failed` (its reason is [`SWEPT_FAILED`]).
-    Discarded,
-    /// An operator deleted a once key.
-    Forgotten,
-    /// An operator reported that the work of an unknown key was done.
-    Resolved,
-    /// The owner changed a setting of the database; `reason` has both values.
-    Changed,
+named! {
+    /// The event of an entry: how a lease ended, a late call, or an operator action.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum HistoryEvent as "event" {
+        /// The lease is held now.
+        Acquired = "acquired",
+        /// The lease was renewed after its expiry, before a takeover.
+        RenewedLate = "renewed_late",
+        /// The lease was released.
+        Released = "released",
+        /// The lease expired, and a sweep closed it.
+        Expired = "expired",
+        /// The lease expired, and another owner took the lock over.
+        TakenOver = "taken_over",
+        /// An operator broke the lock.
+        Broken = "broken",
+        /// A release or a renewal had a stale token; `reason` has which.
+        Late = "late",
+        /// An operator requeued failed items or dead events.
+        Requeued = "requeued",
+        /// An operator ended the claims of workers that hung.
+        Reset = "reset",
+        /// An operator discarded failed items or dead events, or a sweep deleted items that had failed longer ago than
+        /// `keep_failed` (its reason is [`SWEPT_FAILED`]).
+        Discarded = "discarded",
+        /// An operator deleted a once key.
+        Forgotten = "forgotten",
+        /// An operator reported that the work of an unknown key was done.
+        Resolved = "resolved",
+        /// The owner changed a setting of the database; `reason` has both values.
+        Changed = "changed",
+    }
 }
-
-names!(HistoryEvent, "event" {
-    Acquired = "acquired",
-    RenewedLate = "renewed_late",
-    Released = "released",
-    Expired = "expired",
-    TakenOver = "taken_over",
-    Broken = "broken",
-    Late = "late",
-    Requeued = "requeued",
-    Reset = "reset",
-    Discarded = "discarded",
-    Forgotten = "forgotten",
-    Resolved = "resolved",
-    Changed = "changed",
-});
 
 /// An entry of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

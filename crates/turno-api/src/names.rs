@@ -2,11 +2,21 @@
 
 use crate::error::Error;
 
-/// Implements the names of an enum: `ALL`, `as_str`, `Display` and `FromStr`.
+/// Defines an enum with the names of its values: `ALL`, `as_str`, `Display` and `FromStr`.
 ///
-/// The word before the list is the field of the error for an unknown name.
-macro_rules! names {
-    ($type:ident, $field:literal { $($variant:ident = $name:literal),+ $(,)? }) => {
+/// The word after `as` is the field of the error for an unknown name.
+macro_rules! named {
+    (
+        $(#[$attribute:meta])*
+        pub enum $type:ident as $field:literal {
+            $($(#[$of_variant:meta])* $variant:ident = $name:literal),+ $(,)?
+        }
+    ) => {
+        $(#[$attribute])*
+        pub enum $type {
+            $($(#[$of_variant])* $variant,)+
+        }
+
         impl $type {
             /// All values.
             pub const ALL: [$type; [$($name),+].len()] = [$($type::$variant),+];
@@ -44,7 +54,7 @@ macro_rules! names {
     };
 }
 
-pub(crate) use names;
+pub(crate) use named;
 
 /// The error for a name that is none of these.
 pub(crate) fn unknown(field: &'static str, names: &[&str]) -> Error {

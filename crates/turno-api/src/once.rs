@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::duration::WireDuration;
 use crate::ids::{OnceClaim, Token};
 use crate::json::JsonText;
-use crate::names::names;
+use crate::names::named;
 #[cfg(feature = "schema")]
 use crate::openapi_types::{Json, LeaseDuration, Name, OnceClaimName, Text, WaitDuration};
 use crate::request::request;
@@ -24,22 +24,19 @@ pub const UNKNOWN_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a waiter for an answer is notified after its last call.
 pub const ONCE_WAITER_ALIVE: Duration = Duration::from_secs(10);
 
-/// What to do if an earlier run is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum AfterUnknown {
-    /// Report it and begin no run.
-    #[default]
-    Refuse,
-    /// Begin another run.
-    Rerun,
+named! {
+    /// What to do if an earlier run is unknown.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum AfterUnknown as "unknown" {
+        /// Report it and begin no run.
+        #[default]
+        Refuse = "refuse",
+        /// Begin another run.
+        Rerun = "rerun",
+    }
 }
-
-names!(AfterUnknown, "unknown" {
-    Refuse = "refuse",
-    Rerun = "rerun",
-});
 
 /// What the caller does if a run is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -151,22 +148,19 @@ pub struct OnceComplete {
     pub ttl: Option<Duration>,
 }
 
-/// What a run did before it was released.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Released {
-    /// Nothing: the next caller does the work.
-    #[default]
-    Undone,
-    /// Its effect is unknown: the next caller gets `unknown`.
-    Unknown,
+named! {
+    /// What a run did before it was released.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Released as "outcome" {
+        /// Nothing: the next caller does the work.
+        #[default]
+        Undone = "undone",
+        /// Its effect is unknown: the next caller gets `unknown`.
+        Unknown = "unknown",
+    }
 }
-
-names!(Released, "outcome" {
-    Undone = "undone",
-    Unknown = "unknown",
-});
 
 /// Parameters of `OnceStore::once_release`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,24 +238,20 @@ impl OnceSettled {
     }
 }
 
-/// The state of a once key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum OnceState {
-    /// A run has a valid lease.
-    InFlight,
-    /// The work is done. The answer is kept, or only that there was one.
-    Done,
-    /// The lease of a run expired without an answer.
-    Unknown,
+named! {
+    /// The state of a once key.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum OnceState as "state" {
+        /// A run has a valid lease.
+        InFlight = "in_flight",
+        /// The work is done. The answer is kept, or only that there was one.
+        Done = "done",
+        /// The lease of a run expired without an answer.
+        Unknown = "unknown",
+    }
 }
-
-names!(OnceState, "state" {
-    InFlight = "in_flight",
-    Done = "done",
-    Unknown = "unknown",
-});
 
 /// Parameters of `OnceStore::once_list`.
 #[derive(Debug, Clone, Default)]

@@ -16,7 +16,7 @@ use crate::duration::WireDuration;
 use crate::ids::ItemId;
 use crate::inbox::AttemptError;
 use crate::json::JsonText;
-use crate::names::names;
+use crate::names::named;
 #[cfg(feature = "schema")]
 use crate::openapi_types::{Json, Name, Text};
 use crate::request::request;
@@ -198,25 +198,21 @@ pub enum AfterRefusal {
     Dead(OnDead),
 }
 
-/// What happens to the later events of a dead event's key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum OnDead {
-    /// They are published.
-    #[default]
-    Skip,
-    /// They wait until an operator requeues or discards the dead event.
-    Block,
-    /// They are set aside with it, until an operator requeues them.
-    Park,
+named! {
+    /// What happens to the later events of a dead event's key.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    #[non_exhaustive]
+    pub enum OnDead as "on_dead" {
+        /// They are published.
+        #[default]
+        Skip = "skip",
+        /// They wait until an operator requeues or discards the dead event.
+        Block = "block",
+        /// They are set aside with it, until an operator requeues them.
+        Park = "park",
+    }
 }
-
-names!(OnDead, "on_dead" {
-    Skip = "skip",
-    Block = "block",
-    Park = "park",
-});
 
 /// Number of settled events, per outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -270,36 +266,28 @@ pub struct OutboxStats {
     pub oldest_pending: Option<Duration>,
 }
 
-/// The state of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum EventState {
-    /// Waiting for a relay.
-    Pending,
-    /// Waiting for its due time.
-    Scheduled,
-    /// Claimed by a relay.
-    Processing,
-    /// Published.
-    Dispatched,
-    /// Dead: the sink refused it too often.
-    Dead,
-    /// Dead, and the later events of its key wait.
-    Blocked,
-    /// Discarded by an operator.
-    Discarded,
+named! {
+    /// The state of an event.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum EventState as "state" {
+        /// Waiting for a relay.
+        Pending = "pending",
+        /// Waiting for its due time.
+        Scheduled = "scheduled",
+        /// Claimed by a relay.
+        Processing = "processing",
+        /// Published.
+        Dispatched = "dispatched",
+        /// Dead: the sink refused it too often.
+        Dead = "dead",
+        /// Dead, and the later events of its key wait.
+        Blocked = "blocked",
+        /// Discarded by an operator.
+        Discarded = "discarded",
+    }
 }
-
-names!(EventState, "state" {
-    Pending = "pending",
-    Scheduled = "scheduled",
-    Processing = "processing",
-    Dispatched = "dispatched",
-    Dead = "dead",
-    Blocked = "blocked",
-    Discarded = "discarded",
-});
 
 impl EventState {
     /// The states that can be listed.

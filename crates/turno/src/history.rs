@@ -1,7 +1,6 @@
 //! History: who held which lock and how that ended, and the actions of operators, with their reasons.
 //!
-//! [`Turno::history`](crate::Turno::history) returns all entries, [`Turno::lock_history`](crate::Turno::lock_history) those of
-//! locks.
+//! [`Turno::history`](crate::Turno::history) returns the entries; `part` of its parameters selects those of one component.
 //!
 //! | part | resource | events |
 //! |---|---|---|
@@ -12,4 +11,4 @@
 //!
 //! An entry is written in the transaction of the change that it records. A call that changed nothing writes no entry.
 
-pub use crate::store::{History, HistoryEntry, HistoryEvent, LockHistory, Part, SWEPT_FAILED};
+pub use crate::store::{History, HistoryEntry, HistoryEvent, Part, SWEPT_FAILED};

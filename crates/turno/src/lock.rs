@@ -33,9 +33,8 @@ use crate::check;
 use crate::error::Result;
 use crate::settings::Retry;
 pub use crate::store::{
-    Attribution, BreakOutcome, Busy, Grant, HistoryEntry, HistoryEvent, Holder, LockHistory,
-    LockHolder, LockList, LockMode, LockStatus, ReleaseOutcome, RenewOutcome, Sweep, Swept, Token,
-    WaitOrder,
+    Attribution, BreakOutcome, Busy, Grant, HistoryEntry, HistoryEvent, Holder, LockHolder,
+    LockList, LockMode, LockStatus, ReleaseOutcome, RenewOutcome, Sweep, Swept, Token, WaitOrder,
 };
 use crate::tx::Transaction;
 

@@ -14,9 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 pub use turno_api::admin::{Finding, Severity, Sweep, Swept};
-pub use turno_api::history::{
-    History, HistoryEntry, HistoryEvent, LockHistory, Part, SWEPT_FAILED,
-};
+pub use turno_api::history::{History, HistoryEntry, HistoryEvent, Part, SWEPT_FAILED};
 pub use turno_api::ids::Token;
 pub use turno_api::lock::{
     Attribution, BreakOutcome, Busy, Grant, Holder, LockAcquire, LockAcquireAll, LockAllOutcome,
@@ -162,11 +160,6 @@ pub trait Store:
 
     /// Returns the history, newest first: of locks, and of operator actions.
     async fn history(&self, ask: &History) -> Result<Vec<HistoryEntry>>;
-
-    /// Returns the history of locks only.
-    async fn lock_history(&self, ask: &LockHistory) -> Result<Vec<HistoryEntry>> {
-        self.history(&ask.clone().into()).await
-    }
 
     /// Closes expired leases and deletes old rows, up to a maximum number per call.
     async fn sweep(&self, ask: &Sweep) -> Result<Swept>;

@@ -194,14 +194,6 @@ impl Turno {
         self.store().lock_list(&ask).await
     }
 
-    /// Returns one page of the history of locks, newest first. The first page begins with the current holders.
-    ///
-    /// # Errors
-    /// Returns an error if the store is unavailable.
-    pub async fn lock_history(&self, ask: LockHistory) -> Result<Vec<HistoryEntry>> {
-        self.history(ask.into()).await
-    }
-
     /// Returns one page of the history, newest first: the leases of locks, beginning with the current holders, and the operator
     /// actions on queues, events and once keys.
     ///

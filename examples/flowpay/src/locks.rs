@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use turno::Turno;
+use turno::history::{History, Part};
 use turno::lock::{
-    Acquire, HistoryEvent, Language, LeaseId, Lock, LockHistory, LockHolder, ReleaseOutcome, Sweep,
+    Acquire, HistoryEvent, Language, LeaseId, Lock, LockHolder, ReleaseOutcome, Sweep,
 };
 
 use crate::fallo::Fallo;
@@ -144,13 +145,14 @@ impl Locks {
         let resource = tipo
             .zip(idrecurso)
             .map(|(tipo, id)| Recurso { tipo, id }.to_string());
-        let ask = LockHistory {
+        let ask = History {
+            part: Some(Part::Lock),
             resource,
             prefix: tipo.map_or(String::new(), |tipo| format!("{}/", tipo.as_str())),
             before: None,
             limit: limite.min(FILAS_MAXIMO),
         };
-        let entries = self.turno.lock_history(ask).await?;
+        let entries = self.turno.history(ask).await?;
         Ok(entries
             .into_iter()
             // The history also contains late calls, which are not leases.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::duration::WireDuration;
 use crate::ids::ItemId;
 use crate::json::JsonText;
-use crate::names::names;
+use crate::names::named;
 #[cfg(feature = "schema")]
 use crate::openapi_types::{Json, Name};
 use crate::request::request;
@@ -63,30 +63,24 @@ pub struct PushedItem {
     pub duplicate: bool,
 }
 
-/// The state of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ItemState {
-    /// Waiting for a worker.
-    Pending,
-    /// Waiting for its due time.
-    Scheduled,
-    /// Claimed by a worker.
-    Processing,
-    /// Completed.
-    Completed,
-    /// Failed: no attempts left.
-    Failed,
+named! {
+    /// The state of an item.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum ItemState as "state" {
+        /// Waiting for a worker.
+        Pending = "pending",
+        /// Waiting for its due time.
+        Scheduled = "scheduled",
+        /// Claimed by a worker.
+        Processing = "processing",
+        /// Completed.
+        Completed = "completed",
+        /// Failed: no attempts left.
+        Failed = "failed",
+    }
 }
-
-names!(ItemState, "state" {
-    Pending = "pending",
-    Scheduled = "scheduled",
-    Processing = "processing",
-    Completed = "completed",
-    Failed = "failed",
-});
 
 /// Parameters of `InboxStore::inbox_list`.
 #[derive(Debug, Clone)]

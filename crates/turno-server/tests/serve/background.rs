@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use turno::Turno;
-use turno::lock::{Acquire, HistoryEvent, LockHistory};
+use turno::history::{History, Part};
+use turno::lock::{Acquire, HistoryEvent};
 use turno::outbox::Event;
 use turno::sink::{Outage, Outgoing, PublishResult, Sink};
 use turno::store::Sweep;
@@ -91,11 +92,12 @@ async fn the_store_is_swept_schedules_tick_and_events_are_relayed_until_the_end(
     .await;
     assert_eq!(made.load(Ordering::SeqCst), 2);
     eventually_async(LONG, "an expiry that is recorded", async || {
-        let ask = LockHistory {
+        let ask = History {
+            part: Some(Part::Lock),
             resource: Some("r".into()),
-            ..LockHistory::default()
+            ..History::default()
         };
-        let history = turno.lock_history(ask).await.unwrap();
+        let history = turno.history(ask).await.unwrap();
         history
             .iter()
             .any(|entry| entry.event == HistoryEvent::Expired)

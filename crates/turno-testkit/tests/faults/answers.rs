@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use turno::Turno;
-use turno::lock::{Acquire, HistoryEvent, Lease, Lock, LockHistory, ReleaseOutcome};
+use turno::history::{History, Part};
+use turno::lock::{Acquire, HistoryEvent, Lease, Lock, ReleaseOutcome};
 use turno_testkit::eventually_async;
 use turno_testkit::faults::{LossyPath, client};
 
@@ -33,13 +34,14 @@ async fn holds(path: &LossyPath, resource: &str) -> u32 {
 }
 
 async fn events(path: &LossyPath, resource: &str) -> Vec<HistoryEvent> {
-    let ask = LockHistory {
+    let ask = History {
+        part: Some(Part::Lock),
         resource: Some(resource.to_owned()),
         prefix: String::new(),
         before: None,
         limit: 100,
     };
-    let history = path.direct.lock_history(ask).await.unwrap();
+    let history = path.direct.history(ask).await.unwrap();
     history.into_iter().map(|entry| entry.event).collect()
 }
 

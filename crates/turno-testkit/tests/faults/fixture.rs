@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Deref;
 
-use turno::lock::{HistoryEntry, HistoryEvent, LockHistory, LockHolder, LockList, LockStatus};
+use turno::history::{History, Part};
+use turno::lock::{HistoryEntry, HistoryEvent, LockHolder, LockList, LockStatus};
 use turno_testkit::eventually;
 use turno_testkit::faults::StoreFixture;
 
@@ -42,14 +43,15 @@ impl Fixture {
     }
 
     pub fn history(&self, resource: &str, event: HistoryEvent) -> Vec<HistoryEntry> {
-        let ask = LockHistory {
+        let ask = History {
+            part: Some(Part::Lock),
             resource: Some(resource.to_owned()),
             prefix: String::new(),
             before: None,
             limit: PAGE,
         };
         self.runtime
-            .block_on(self.turno.lock_history(ask))
+            .block_on(self.turno.history(ask))
             .expect("the history is answered")
             .into_iter()
             .filter(|entry| entry.event == event)

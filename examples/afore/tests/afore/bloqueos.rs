@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use turno::lock::{HistoryEvent, LockHistory};
+use turno::history::{History, Part};
+use turno::lock::HistoryEvent;
 use turno_testkit::eventually;
 
 use crate::hijo::Hijo;
@@ -92,7 +93,8 @@ fn limpieza_automatica(lugar: &Lugar) {
     let _instancias = lugar.instancias(&["--config", config.to_str().unwrap()]);
     let turno = lugar.turno();
     eventually(LONG, "the cleaning", || {
-        let historia = lugar.runtime.block_on(turno.lock_history(LockHistory {
+        let historia = lugar.runtime.block_on(turno.history(History {
+            part: Some(Part::Lock),
             resource: Some(RECURSO.to_owned()),
             limit: 10,
             prefix: String::new(),

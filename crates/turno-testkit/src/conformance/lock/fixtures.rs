@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use turno::lock::{Acquire, Busy, HistoryEntry, HistoryEvent, Lease, LockHistory, WaitOrder};
+use turno::history::{History, Part};
+use turno::lock::{Acquire, Busy, HistoryEntry, HistoryEvent, Lease, WaitOrder};
 use turno::store::{Attribution, Grant, LockAcquire, LockMode, LockOutcome, LockWait, WaitOutcome};
 use turno::{Token, Turno};
 use uuid::Uuid;
@@ -62,13 +63,14 @@ pub(in crate::conformance) fn granted(outcome: LockOutcome) -> Grant {
 
 /// Returns the history of a resource, newest first, without current holds.
 pub(in crate::conformance) async fn history(turno: &Turno, resource: &str) -> Vec<HistoryEntry> {
-    let ask = LockHistory {
+    let ask = History {
+        part: Some(Part::Lock),
         resource: Some(resource.into()),
         prefix: String::new(),
         before: None,
         limit: 1000,
     };
-    turno.store().lock_history(&ask).await.unwrap()
+    turno.store().history(&ask).await.unwrap()
 }
 
 /// Returns the events of a resource, newest first.

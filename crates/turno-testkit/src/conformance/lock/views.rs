@@ -1,7 +1,8 @@
 //! Information for operators: status, list and history.
 
 use turno::Turno;
-use turno::lock::{HistoryEvent, LockHistory, LockHolder, LockList};
+use turno::history::{History, Part};
+use turno::lock::{HistoryEvent, LockHolder, LockList};
 
 use crate::conformance::lock::fixtures::*;
 use crate::conformance::{TestStore, rule};
@@ -162,14 +163,15 @@ async fn a_prefix_is_no_pattern(test_store: &TestStore) {
         ("e", vec!["e\u{301}x"]),
     ] {
         assert_eq!(names(&turno, prefix).await, found, "{prefix:?}");
-        let ask = LockHistory {
+        let ask = History {
+            part: Some(Part::Lock),
             resource: None,
             prefix: prefix.into(),
             before: None,
             limit: 100,
         };
         let mut shown: Vec<_> = turno
-            .lock_history(ask)
+            .history(ask)
             .await
             .unwrap()
             .into_iter()
@@ -232,13 +234,14 @@ async fn a_history_is_newest_first(test_store: &TestStore) {
     let held = take(&turno, "r", "now").await;
     take(&turno, "other", "a").await.release().await.unwrap();
     let page = async |before, limit| {
-        let ask = LockHistory {
+        let ask = History {
+            part: Some(Part::Lock),
             resource: Some("r".into()),
             prefix: String::new(),
             before,
             limit,
         };
-        turno.lock_history(ask).await.unwrap()
+        turno.history(ask).await.unwrap()
     };
     let all = page(None, 100).await;
     assert_eq!(
@@ -281,13 +284,14 @@ async fn a_history_of_a_prefix(test_store: &TestStore) {
         take(&turno, name, "a").await.release().await.unwrap();
     }
     let held = take(&turno, "p/3", "a").await;
-    let ask = LockHistory {
+    let ask = History {
+        part: Some(Part::Lock),
         resource: None,
         prefix: "p/".into(),
         before: None,
         limit: 100,
     };
-    let entries = turno.lock_history(ask).await.unwrap();
+    let entries = turno.history(ask).await.unwrap();
     let found: Vec<_> = entries
         .iter()
         .map(|entry| (entry.event.as_str(), entry.resource.as_str()))
