@@ -115,7 +115,7 @@ pub fn print(setup: &Setup, compared: &Comparison) -> Result<()> {
 \
          KILLED: an instance is killed (kill -9) while it waits for an answer.
 \
-         PER SECOND: presentations that were sent and marked, of a web service that answers at once.
+         PER SECOND: presentations that were sent and marked, with a web service that answers at once; median of three rounds.
 
 \
          REPEATABLE READ, two instances with the same presentation: {}.

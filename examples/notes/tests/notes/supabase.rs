@@ -226,9 +226,13 @@ async fn anon_and_users_may_not_call_the_functions() {
 #[tokio::test]
 async fn a_user_who_is_granted_a_function_locks_own_notes_only() {
     let project = Supabase::adopted().await;
+    // The first one calls the second, with the rights of its caller.
     project
         .place
-        .tell("grant execute on function acquire_processing_lock(uuid, integer) to authenticated")
+        .tell(
+            "grant execute on function acquire_processing_lock(uuid, integer) to authenticated;
+             grant execute on function acquire_processing_lock_token(uuid, interval) to authenticated",
+        )
         .await;
     let notes = project.select("authenticated", ANA, "notes").await.unwrap();
     assert_eq!(notes.matches(ANA).count(), 6);
