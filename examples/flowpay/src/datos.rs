@@ -13,7 +13,7 @@ use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
 use sqlx::{Postgres, Sqlite, Transaction};
 use turno::Turno;
-use turno::lock::LeaseId;
+use turno::lock::{Lease, LeaseId};
 use turno::store::postgres::Target;
 
 pub use self::escritura::NuevaCuota;
@@ -95,6 +95,26 @@ impl Base {
                 tablas.execute(pool).await.map(drop)
             }
         }
+    }
+
+    /// Adds users until there are this many, for demonstrations and tests.
+    pub async fn crear_usuarios(&self, minimo: u32, turno: &Turno) -> Result<()> {
+        let crear = async |_: &Lease| -> Result<(), Fallo> {
+            let faltan = i64::from(minimo) - self.leer().await?.usuarios().await?;
+            let mut tx = self.escribir().await?;
+            for numero in 0..faltan {
+                tx.insertar_usuario(&format!("Usuario de ejemplo {}", numero + 1))
+                    .await?;
+            }
+            tx.confirmar(None).await
+        };
+        // One instance at a time, so that each finds those of the others.
+        let creados = turno
+            .lock("flowpay/usuarios")
+            .wait(PACIENCIA)
+            .run(crear)
+            .await;
+        creados.map_err(|error| anyhow::anyhow!("the users could not be made: {error:?}"))
     }
 
     /// Begins a read-only transaction on a consistent snapshot.

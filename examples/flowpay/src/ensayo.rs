@@ -20,6 +20,8 @@ use turno_testkit::Process;
 
 /// Timeout, longer than any operation takes.
 pub const PACIENCIA: Duration = Duration::from_secs(60);
+/// Users that there are in the demonstration and the tests, numbered from one.
+pub const USUARIOS: &str = "4";
 /// Maximum size of a response.
 const RESPUESTA_BYTES: usize = 1024 * 1024;
 
@@ -34,13 +36,19 @@ pub struct Instancia {
 impl Instancia {
     /// Starts one instance per list of options, and waits until all of them listen.
     pub fn iniciar(programa: &Path, store: &str, opciones: &[Vec<&str>]) -> Result<Vec<Arc<Self>>> {
-        let procesos: Result<Vec<Process>> = opciones
-            .iter()
-            .map(|opciones| {
-                let mut comando = Command::new(programa);
-                comando.args(["--store", store, "servir", "--puerto", "0"]);
-                Process::spawn(comando.args(opciones))
-            })
+        let comandos = opciones.iter().map(|opciones| {
+            let mut comando = Command::new(programa);
+            comando.args(["--store", store, "servir", "--puerto", "0"]);
+            comando.args(["--usuarios", USUARIOS]).args(opciones);
+            comando
+        });
+        Self::arrancar(comandos)
+    }
+
+    /// Starts the instances of these commands, and waits until all of them listen.
+    pub fn arrancar(comandos: impl Iterator<Item = Command>) -> Result<Vec<Arc<Self>>> {
+        let procesos: Result<Vec<Process>> = comandos
+            .map(|mut comando| Process::spawn(&mut comando))
             .collect();
         procesos?.into_iter().map(Self::lista).collect()
     }

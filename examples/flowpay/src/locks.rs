@@ -6,14 +6,11 @@
 use std::time::Duration;
 
 use turno::Turno;
-use turno::history::{History, Part};
-use turno::lock::{
-    Acquire, HistoryEvent, Language, LeaseId, Lock, LockHolder, ReleaseOutcome, Sweep,
-};
+use turno::lock::{Acquire, Language, LeaseId, Lock, LockHolder, ReleaseOutcome, Sweep};
 
 use crate::fallo::Fallo;
-use crate::recurso::{Recurso, TipoRecurso};
-use crate::tipos::{EstadoLock, FilaLock, ResultadoLock};
+use crate::recurso::Recurso;
+use crate::tipos::{EstadoLock, ResultadoLock};
 
 /// Quick operations, such as a payment: 5 minutes.
 pub const TIMEOUT_RAPIDA: Duration = Duration::from_secs(300);
@@ -23,8 +20,6 @@ pub const TIMEOUT_COMPLEJA: Duration = Duration::from_secs(600);
 pub const TIMEOUT_MUY_COMPLEJA: Duration = Duration::from_secs(900);
 /// Interval between sweeps of expired locks: hourly, as the document recommends.
 pub const LIMPIEZA: Duration = Duration::from_secs(60 * 60);
-/// Maximum number of rows that `locks` returns.
-const FILAS_MAXIMO: u32 = 1000;
 
 /// User, purpose and maximum duration of a lock.
 #[derive(Debug, Clone)]
@@ -135,32 +130,6 @@ impl Locks {
         Ok(self.turno.sweep(&Sweep::default()).await?.expired)
     }
 
-    /// Returns the rows of `tbl_lock`, newest first: current leases, and how each earlier lease ended.
-    pub async fn locks(
-        &self,
-        tipo: Option<TipoRecurso>,
-        idrecurso: Option<i64>,
-        limite: u32,
-    ) -> Result<Vec<FilaLock>, Fallo> {
-        let resource = tipo
-            .zip(idrecurso)
-            .map(|(tipo, id)| Recurso { tipo, id }.to_string());
-        let ask = History {
-            part: Some(Part::Lock),
-            resource,
-            prefix: tipo.map_or(String::new(), |tipo| format!("{}/", tipo.as_str())),
-            before: None,
-            limit: limite.min(FILAS_MAXIMO),
-        };
-        let entries = self.turno.history(ask).await?;
-        Ok(entries
-            .into_iter()
-            // The history also contains late calls, which are not leases.
-            .filter(|entry| !matches!(entry.event, HistoryEvent::Late | HistoryEvent::RenewedLate))
-            .filter_map(|entry| Some(FilaLock::new(entry.resource.parse().ok()?, &entry)))
-            .collect())
-    }
-
     fn lock(&self, recurso: Recurso, opciones: Opciones) -> Result<Lock, Fallo> {
         let timeout = self.timeout.unwrap_or(opciones.timeout);
         if timeout.is_zero() || timeout > TIMEOUT_MUY_COMPLEJA {
@@ -180,6 +149,6 @@ impl Locks {
     }
 }
 
-pub fn usuario(user: &Option<String>) -> Option<i64> {
+fn usuario(user: &Option<String>) -> Option<i64> {
     user.as_deref().and_then(|user| user.parse().ok())
 }

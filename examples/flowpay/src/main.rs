@@ -10,6 +10,7 @@ mod ensayo;
 mod estado;
 mod fallo;
 mod locks;
+mod mantenimiento;
 mod monto;
 mod mutacion;
 mod prestamos;
@@ -40,6 +41,13 @@ struct Cli {
 enum Comando {
     /// Una instancia: la API GraphQL en http://127.0.0.1:PUERTO/graphql
     Servir(ServirArgs),
+    /// Limpia los locks expirados, para un cron job.
+    Limpiar,
+    /// Dice si un préstamo está bloqueado, por quién y hasta cuándo.
+    Verificar {
+        /// El préstamo.
+        idprestamo: i64,
+    },
 }
 
 /// Options of an instance.
@@ -60,6 +68,9 @@ pub struct ServirArgs {
     /// Cada cuánto se limpian los locks expirados.
     #[arg(long, value_name = "SEGUNDOS", default_value_t = LIMPIEZA.as_secs())]
     limpiar_cada: u64,
+    /// Cuántos usuarios debe haber al menos; los que faltan se crean (solo para demostraciones).
+    #[arg(long, value_name = "CUANTOS", default_value_t = 0)]
+    usuarios: u32,
     /// A quién avisar, y esperar, entre la lectura y la escritura de cada operación (solo para demostraciones).
     #[arg(long, value_name = "HOST:PUERTO")]
     cita: Option<String>,
@@ -88,7 +99,9 @@ impl ServirArgs {
 #[tokio::main]
 async fn main() -> Result<()> {
     tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
+        .with_env_filter(
+            EnvFilter::try_from_default_env().unwrap_or_else(|_| "flowpay=info,warn".into()),
+        )
         .with_writer(std::io::stderr)
         .init();
     let cli = Cli::parse();
@@ -103,6 +116,10 @@ async fn main() -> Result<()> {
     };
     match cli.comando {
         Some(Comando::Servir(args)) => servir::servir(&store, args).await,
+        Some(Comando::Limpiar) => mantenimiento::limpiar(&store).await,
+        Some(Comando::Verificar { idprestamo }) => {
+            mantenimiento::verificar(&store, idprestamo).await
+        }
         None => demostracion::demostrar(&store).await,
     }
 }

@@ -10,7 +10,7 @@ use crate::monto::Monto;
 use crate::prestamos::{NOMBRE_BYTES, Prestamos, TEXTO_BYTES, texto};
 use crate::recurso::{Recurso, TipoRecurso};
 use crate::tipos::{
-    Asignacion, DatosPrestamo, Gestor, Pago, Prestamo, Reestructuracion, ResultadoLock,
+    Asignacion, DatosPrestamo, Gestor, Pago, Prestamo, Reestructuracion, ResultadoLock, Usuario,
 };
 
 /// A new loan, in monthly instalments.
@@ -104,6 +104,10 @@ pub struct Mutacion;
 
 #[Object(name = "Mutation")]
 impl Mutacion {
+    async fn crear_usuario(&self, ctx: &Context<'_>, nombre: String) -> Result<Usuario> {
+        Ok(prestamos(ctx)?.crear_usuario(&nombre).await?)
+    }
+
     async fn crear_gestor(&self, ctx: &Context<'_>, nombre: String) -> Result<Gestor> {
         Ok(prestamos(ctx)?.crear_gestor(&nombre).await?)
     }
@@ -171,10 +175,9 @@ impl Mutacion {
                     Duration::from_secs(segundos.into())
                 }),
         };
-        Ok(prestamos(ctx)?
-            .locks
-            .adquirir_lock(recurso, opciones)
-            .await?)
+        let prestamos = prestamos(ctx)?;
+        prestamos.ensure_usuario(opciones.idusuario).await?;
+        Ok(prestamos.locks.adquirir_lock(recurso, opciones).await?)
     }
 
     /// Releases a lock. Returns false if it was not held any more.

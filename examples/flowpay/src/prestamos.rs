@@ -20,7 +20,9 @@ use crate::mutacion::{
     AsignarGestorInput, CreatePagoInput, CreatePrestamoInput, UpdatePrestamoInput,
 };
 use crate::recurso::Recurso;
-use crate::tipos::{Asignacion, Cuota, DatosPrestamo, Gestor, Pago, Prestamo};
+use crate::tipos::{
+    Asignacion, Cuota, DatosPrestamo, FilaLock, FiltroLocks, Gestor, Pago, Prestamo, Usuario,
+};
 
 /// Maximum length of a code, name or telephone number, in bytes.
 pub const NOMBRE_BYTES: usize = 100;
@@ -39,6 +41,35 @@ impl Prestamos {
     /// Returns a loan with its instalments, payments and other details.
     pub async fn prestamo(&self, idprestamo: i64) -> Result<Prestamo, Fallo> {
         self.base.leer().await?.prestamo(idprestamo).await
+    }
+
+    pub async fn crear_usuario(&self, nombre: &str) -> Result<Usuario, Fallo> {
+        texto("nombre", nombre, NOMBRE_BYTES)?;
+        let mut tx = self.base.escribir().await?;
+        let idusuario = tx.insertar_usuario(nombre).await?;
+        tx.confirmar(None).await?;
+        Ok(Usuario {
+            idusuario,
+            nombre: nombre.to_owned(),
+        })
+    }
+
+    pub async fn usuario(&self, idusuario: i64) -> Result<Usuario, Fallo> {
+        self.base.leer().await?.ensure_usuario(idusuario).await
+    }
+
+    /// Rejects an operation or a lock of a user who does not exist, as the document's relation to `tbl_usuario` does. The user
+    /// is optional.
+    pub async fn ensure_usuario(&self, idusuario: Option<i64>) -> Result<(), Fallo> {
+        match idusuario {
+            Some(idusuario) => self.usuario(idusuario).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns rows of `tbl_lock`.
+    pub async fn filas_lock(&self, filtro: &FiltroLocks) -> Result<Vec<FilaLock>, Fallo> {
+        self.base.leer().await?.filas_lock(filtro).await
     }
 
     pub async fn crear_gestor(&self, nombre: &str) -> Result<Gestor, Fallo> {
@@ -78,6 +109,7 @@ impl Prestamos {
         input: CreatePagoInput,
     ) -> Result<Pago, Fallo> {
         let idprestamo = input.idprestamo;
+        self.ensure_usuario(input.idusuario).await?;
         let prestamo = self.ensure_prestamo_activo(idprestamo).await?;
         let opciones = Opciones {
             idusuario: input.idusuario,
@@ -112,6 +144,7 @@ impl Prestamos {
     /// Caso de uso 2. Changes the given fields and writes the whole row.
     pub async fn update_prestamo(&self, input: UpdatePrestamoInput) -> Result<Prestamo, Fallo> {
         let idprestamo = input.idprestamo;
+        self.ensure_usuario(input.idusuario).await?;
         let prestamo = self.ensure_prestamo_activo(idprestamo).await?;
         let opciones = Opciones {
             idusuario: input.idusuario,
@@ -140,6 +173,7 @@ impl Prestamos {
             idgestor,
             idusuario,
         } = input;
+        self.ensure_usuario(idusuario).await?;
         let prestamo = self.ensure_prestamo_activo(idprestamo).await?;
         let gestor = self.base.leer().await?.ensure_gestor(idgestor).await?;
         let opciones = Opciones {

@@ -48,16 +48,11 @@ impl fmt::Display for Recurso {
     }
 }
 
-impl FromStr for Recurso {
+impl FromStr for TipoRecurso {
     type Err = ();
 
     fn from_str(nombre: &str) -> Result<Self, ()> {
-        let (tipo, id) = nombre.split_once('/').ok_or(())?;
-        let tipo = TipoRecurso::TODOS
-            .into_iter()
-            .find(|todo| todo.as_str() == tipo)
-            .ok_or(())?;
-        let id = id.parse().map_err(|_| ())?;
-        Ok(Recurso { tipo, id })
+        let mut todos = Self::TODOS.into_iter();
+        todos.find(|tipo| tipo.as_str() == nombre).ok_or(())
     }
 }

@@ -35,6 +35,9 @@ pub async fn servir(store: &str, args: ServirArgs) -> Result<()> {
         .connect(store)
         .await?;
     let base = Base::abrir(store, &turno).await?;
+    if args.usuarios > 0 {
+        base.crear_usuarios(args.usuarios, &turno).await?;
+    }
     let limpieza = args.limpieza();
     let prestamos = Prestamos {
         base: base.clone(),
@@ -65,6 +68,7 @@ pub async fn servir(store: &str, args: ServirArgs) -> Result<()> {
         barrido
             .sweeper()
             .every(limpieza)
+            .on_sweep(|barrido| tracing::info!("Locks limpiados: {}", barrido.expired))
             .run(std::future::pending())
             .await;
     });

@@ -1,12 +1,11 @@
 //! Output types of the API: loans and their details, and locks with the names of `tbl_lock`.
 
-use async_graphql::{ID, SimpleObject};
-use turno::lock::{HistoryEntry, HistoryEvent, LeaseId};
+use async_graphql::{Enum, ID, SimpleObject};
+use turno::lock::LeaseId;
 
 use crate::estado::{EstadoCuota, EstadoPrestamo};
-use crate::locks::usuario;
 use crate::monto::Monto;
-use crate::recurso::{Recurso, TipoRecurso};
+use crate::recurso::TipoRecurso;
 
 /// A row of `tbl_prestamo`.
 #[derive(Debug, Clone, SimpleObject)]
@@ -136,7 +135,46 @@ pub struct EstadoLock {
     pub segundos_restantes: u64,
 }
 
-/// One lease of a lock, with the names of `tbl_lock`.
+/// A user; a row of `tbl_usuario`.
+#[derive(Debug, Clone, SimpleObject)]
+pub struct Usuario {
+    pub idusuario: i64,
+    pub nombre: String,
+}
+
+/// Order of the locks in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Enum)]
+pub enum OrdenLocks {
+    /// The newest first.
+    #[default]
+    Recientes,
+    /// Those that expire first, first.
+    ExpiranPrimero,
+    /// Those that expire last, first: locks that are held for very long.
+    ExpiranUltimo,
+}
+
+impl OrdenLocks {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OrdenLocks::Recientes => "RECIENTES",
+            OrdenLocks::ExpiranPrimero => "EXPIRAN_PRIMERO",
+            OrdenLocks::ExpiranUltimo => "EXPIRAN_ULTIMO",
+        }
+    }
+}
+
+/// Which rows of `tbl_lock` to list, and in which order.
+#[derive(Debug, Clone)]
+pub struct FiltroLocks {
+    pub tipo_recurso: Option<TipoRecurso>,
+    pub idrecurso: Option<i64>,
+    pub activo: Option<bool>,
+    pub orden: OrdenLocks,
+    pub limite: u32,
+}
+
+/// One lease of a lock; a row of the view `tbl_lock`.
 #[derive(Debug, SimpleObject)]
 #[graphql(name = "Lock")]
 pub struct FilaLock {
@@ -144,34 +182,15 @@ pub struct FilaLock {
     pub tipo_recurso: TipoRecurso,
     pub idrecurso: i64,
     pub idusuario: Option<i64>,
+    /// The user, as in `tbl_usuario`.
+    pub usuario: Option<Usuario>,
     pub descripcion: Option<String>,
+    /// Whether it blocks other callers. An expired lock does not, swept or not.
     pub activo: bool,
     pub fecha_creacion: Option<String>,
     pub fecha_expiracion: Option<String>,
+    /// An expired lock was not released, so it has no release time.
     pub fecha_liberacion: Option<String>,
     /// State of the lease, or how it ended: acquired, released, expired, taken_over, broken.
-    pub evento: &'static str,
-}
-
-impl FilaLock {
-    pub fn new(recurso: Recurso, entry: &HistoryEntry) -> Self {
-        let id = LeaseId {
-            resource: entry.resource.clone(),
-            token: entry.token.expect("what happened to a lock has its token"),
-        };
-        // An expired lock was not released, so it has no release time.
-        let liberado = matches!(entry.event, HistoryEvent::Released | HistoryEvent::Broken);
-        FilaLock {
-            idlock: id.into(),
-            tipo_recurso: recurso.tipo,
-            idrecurso: recurso.id,
-            idusuario: usuario(&entry.attribution.user),
-            descripcion: entry.attribution.description.clone(),
-            activo: entry.event == HistoryEvent::Acquired,
-            fecha_creacion: entry.acquired_at.map(|at| at.to_string()),
-            fecha_expiracion: entry.expires_at.map(|at| at.to_string()),
-            fecha_liberacion: liberado.then(|| entry.at.to_string()),
-            evento: entry.event.as_str(),
-        }
-    }
+    pub evento: String,
 }

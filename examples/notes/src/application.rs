@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use sqlx::PgPool;
 use turno::Turno;
-use turno::adopt::Adoption;
+use turno::adopt::{Adopt, Adoption};
 use turno::store::postgres::Target;
 
 /// Owner of the notes with odd numbers.
@@ -55,10 +55,18 @@ pub async fn fill(db: &PgPool) -> Result<()> {
 /// # Errors
 /// Returns an error if there is no such table or the role has no right to change it.
 pub async fn adopt(turno: &Turno) -> Result<Adoption> {
-    Ok(turno
-        .adopt("notes")
-        .id("id")
-        .user("user_id")
-        .apply()
-        .await?)
+    Ok(adoption(turno).apply().await?)
+}
+
+/// The same for a table that has functions of these names already: they are replaced, in one transaction. `turno adopt notes
+/// --undo` restores them.
+///
+/// # Errors
+/// As [`adopt`], and if another role owns one of the functions, or something depends on it.
+pub async fn adopt_over(turno: &Turno) -> Result<Adoption> {
+    Ok(adoption(turno).replace().apply().await?)
+}
+
+fn adoption(turno: &Turno) -> Adopt {
+    turno.adopt("notes").id("id").user("user_id")
 }

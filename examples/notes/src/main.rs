@@ -31,7 +31,14 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Trigger {
     /// Add the processing lock to the table notes
-    Migrate,
+    Migrate {
+        /// Replace functions of these names that are there already
+        #[arg(long, conflicts_with = "undo")]
+        replace: bool,
+        /// Remove the processing lock, and restore the functions that it replaced
+        #[arg(long)]
+        undo: bool,
+    },
     /// Process the next notes of all users
     Cron {
         #[command(flatten)]
@@ -113,8 +120,15 @@ async fn main() -> Result<ExitCode> {
 async fn fire(store: &str, trigger: Trigger) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     match trigger {
-        Trigger::Migrate => {
-            let adoption = application::adopt(&Turno::connect(store).await?).await?;
+        Trigger::Migrate { replace, undo } => {
+            let turno = Turno::connect(store).await?;
+            let adoption = if undo {
+                turno.unadopt("notes").await?
+            } else if replace {
+                application::adopt_over(&turno).await?
+            } else {
+                application::adopt(&turno).await?
+            };
             println!("{}", serde_json::to_string_pretty(&adoption)?);
         }
         Trigger::Cron { run, limit } => batch(store, &run, "cron", None, limit).await?,

@@ -10,6 +10,8 @@ use uuid::Uuid;
 /// When and how the service responds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
+    /// Accepts each call at once.
+    AcceptAll,
     /// Responds when a second call for the same presentation has arrived, or when released.
     WhenTwoHaveCalled,
     /// Rejects the first call for each presentation.
@@ -87,6 +89,7 @@ impl Ledger {
             .iter()
             .filter(|other| other.presentation == presentation);
         match self.manner {
+            Manner::AcceptAll => Some(Answer::Accepted),
             Manner::WhenTwoHaveCalled if self.released => Some(Answer::Accepted),
             Manner::WhenTwoHaveCalled => same.nth(1).map(|_| Answer::Accepted),
             Manner::NeverTheFirst => (call > 0).then_some(Answer::Accepted),

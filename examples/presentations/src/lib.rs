@@ -5,12 +5,13 @@
 //! [`strategy`] lists the ways of coordinating instances.
 //!
 //! Parts of the comparison: [`web_service`] counts calls in its [`ledger`], [`instance`] starts and kills processes, [`stage`]
-//! runs all parts, [`scene`] has the scenarios, [`table`] prints the results.
+//! runs all parts, [`scene`] has the scenarios, [`isolation`] those of an isolation level, [`table`] prints the results.
 #![forbid(unsafe_code)]
 
 pub mod database;
 pub mod inbox_repository;
 pub mod instance;
+pub mod isolation;
 pub mod ledger;
 pub mod scene;
 pub mod scheduler;

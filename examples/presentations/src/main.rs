@@ -108,9 +108,9 @@ async fn compare(args: Compare) -> Result<ExitCode> {
     database.create().await?;
     let compared = table::compare(&setup).await;
     database.drop_table().await?;
-    let lines = compared?;
-    table::print(&setup, &lines)?;
-    Ok(match lines.last() {
+    let compared = compared?;
+    table::print(&setup, &compared)?;
+    Ok(match compared.rows.last() {
         Some(turno) if turno.is_clean() => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })

@@ -1,7 +1,7 @@
-//! The three scenes that each way of coordinating instances is tested in.
+//! The four scenes that each way of coordinating instances is tested in.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
@@ -15,6 +15,11 @@ const RUNS: u64 = 3;
 /// How long nothing may change before instances that are known to block each other are assumed to wait. For the other ways the
 /// limit is longer than a slow machine needs, because stopping too early would miss the second call.
 const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Presentations of the scene that is timed.
+const TIMED_PRESENTATIONS: u32 = 150;
+/// Rounds of that scene.
+const TIMED_ROUNDS: usize = 3;
 
 /// Result of the race.
 #[derive(Debug)]
@@ -145,4 +150,34 @@ pub async fn killed(setup: &Setup, how: Strategy) -> Result<Killed> {
     };
     stage.stop().await?;
     Ok(killed)
+}
+
+/// Result of the scene that is timed.
+#[derive(Debug)]
+pub struct Speed {
+    /// Presentations that were sent and marked per second, by all instances together: the median of the rounds.
+    pub per_second: f64,
+}
+
+/// The web service accepts each call at once, so that the time is that of the coordination.
+///
+/// # Errors
+/// Returns an error if a part does not start or a presentation is not processed.
+pub async fn speed(setup: &Setup, how: Strategy) -> Result<Speed> {
+    let setup = Setup {
+        presentations: TIMED_PRESENTATIONS,
+        ..setup.clone()
+    };
+    let mut rounds = Vec::new();
+    for _ in 0..TIMED_ROUNDS {
+        let stage = Stage::start(&setup, how, Manner::AcceptAll).await?;
+        let begun = Instant::now();
+        stage.all_processed().await?;
+        rounds.push(f64::from(TIMED_PRESENTATIONS) / begun.elapsed().as_secs_f64());
+        stage.stop().await?;
+    }
+    rounds.sort_by(f64::total_cmp);
+    Ok(Speed {
+        per_second: rounds[TIMED_ROUNDS / 2],
+    })
 }

@@ -83,7 +83,7 @@ pub async fn work(
         async move {
             // A fixed pause as in the document's scheduler, instead of an exponential backoff.
             job.retry_in(retry_in);
-            use_case.execute_job(job).await
+            use_case.execute_job(job).await.map(drop)
         }
     };
     inbox(turno)

@@ -47,7 +47,7 @@ impl Stage {
         };
         let lease = match manner {
             Manner::NeverTheFirst => LEASE,
-            Manner::WhenTwoHaveCalled | Manner::RefuseFirst => LONG,
+            Manner::AcceptAll | Manner::WhenTwoHaveCalled | Manner::RefuseFirst => LONG,
         };
         let service = WebService::start(manner).await?;
         let mut instances = Vec::new();

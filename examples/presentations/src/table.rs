@@ -6,11 +6,13 @@ use anyhow::Result;
 use clap::ValueEnum;
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 
+use crate::database::Database;
 use crate::instance::Setup;
-use crate::scene::{self, Errors, Killed, Race};
+use crate::isolation::{self, Isolation, Meeting};
+use crate::scene::{self, Errors, Killed, Race, Speed};
 use crate::strategy::Strategy;
 
-const HEADER: [&str; 7] = [
+const HEADER: [&str; 8] = [
     "ALTERNATIVE",
     "PRESENTATIONS",
     "CALLS",
@@ -18,6 +20,7 @@ const HEADER: [&str; 7] = [
     "WAIT",
     "RETRIED",
     "KILLED",
+    "PER SECOND",
 ];
 
 /// One row of the table.
@@ -25,23 +28,34 @@ const HEADER: [&str; 7] = [
 pub struct TableRow {
     how: Strategy,
     /// `None` if the store does not support it.
-    scenes: Option<(Race, Errors, Killed)>,
+    scenes: Option<(Race, Errors, Killed, Speed)>,
 }
 
 impl TableRow {
     /// Returns whether no presentation was doubled, lost or left.
     pub fn is_clean(&self) -> bool {
-        self.scenes.as_ref().is_some_and(|(race, _, killed)| {
+        self.scenes.as_ref().is_some_and(|(race, _, killed, _)| {
             race.doubled == 0 && killed.lost == 0 && killed.left == 0
         })
     }
 }
 
-/// Runs each scene with each alternative, Turno's inbox last.
+/// The alternatives, side by side.
+#[derive(Debug)]
+pub struct Comparison {
+    /// One row per alternative, Turno's inbox last.
+    pub rows: Vec<TableRow>,
+    /// Two instances at REPEATABLE READ, with the same presentation.
+    same_presentation: Meeting,
+    /// Two instances at REPEATABLE READ, with the same presentations in opposite order.
+    opposite_order: Meeting,
+}
+
+/// Runs each scene with each alternative.
 ///
 /// # Errors
 /// Returns an error if a part does not start or a scene does not end.
-pub async fn compare(setup: &Setup) -> Result<Vec<TableRow>> {
+pub async fn compare(setup: &Setup) -> Result<Comparison> {
     let mut lines = Vec::new();
     for how in Strategy::value_variants() {
         let mut scenes = None;
@@ -51,22 +65,29 @@ pub async fn compare(setup: &Setup) -> Result<Vec<TableRow>> {
                 scene::race(setup, *how).await?,
                 scene::errors(setup, *how).await?,
                 scene::killed(setup, *how).await?,
+                scene::speed(setup, *how).await?,
             ));
         }
         lines.push(TableRow { how: *how, scenes });
     }
     show_progress("")?;
-    Ok(lines)
+    let database = Database::open(&setup.store, "presentations").await?;
+    Ok(Comparison {
+        rows: lines,
+        same_presentation: isolation::same_presentation(&database, Isolation::RepeatableRead)
+            .await?,
+        opposite_order: isolation::opposite_order(&database).await?,
+    })
 }
 
 /// Prints the table.
 ///
 /// # Errors
 /// Returns an error if standard output is closed.
-pub fn print(setup: &Setup, lines: &[TableRow]) -> Result<()> {
+pub fn print(setup: &Setup, compared: &Comparison) -> Result<()> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(HEADER);
-    for column in 1..5 {
+    for column in [1, 2, 3, 4, 7] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -74,7 +95,7 @@ pub fn print(setup: &Setup, lines: &[TableRow]) -> Result<()> {
     if !io::stdout().is_terminal() {
         table.force_no_tty();
     }
-    table.add_rows(lines.iter().map(row));
+    table.add_rows(compared.rows.iter().map(row));
     // Trim spaces before the first column and after the last one.
     let table: Vec<_> = table
         .to_string()
@@ -84,7 +105,7 @@ pub fn print(setup: &Setup, lines: &[TableRow]) -> Result<()> {
     writeln!(
         io::stdout(),
         "{}\n\n\
-         {} instances, each a process of its own, are given {} presentations at once, three times.
+         {} instances, each a process of its own, are given {} presentations at once, once per scene.
 \
          DOUBLED, WAIT: the web service answers a call when a second one for the same presentation has come, or when
 \
@@ -92,18 +113,27 @@ pub fn print(setup: &Setup, lines: &[TableRow]) -> Result<()> {
 \
          RETRIED: the web service refuses each presentation once.
 \
-         KILLED: an instance is killed (kill -9) while it waits for an answer.",
+         KILLED: an instance is killed (kill -9) while it waits for an answer.
+\
+         PER SECOND: presentations that were sent and marked, with a web service that answers at once; median of three rounds.
+
+\
+         REPEATABLE READ, two instances with the same presentation: {}.
+\
+         REPEATABLE READ, two instances with the same two presentations, in opposite order: {}.",
         table.join("\n"),
         setup.instances,
         setup.presentations,
+        compared.same_presentation,
+        compared.opposite_order,
     )?;
     Ok(())
 }
 
 fn row(line: &TableRow) -> Vec<Cell> {
     let mut cells = vec![Cell::new(line.how.name())];
-    let Some((race, errors, killed)) = &line.scenes else {
-        cells.extend(["", "", "", "", "", "not on SQLite"].map(Cell::new));
+    let Some((race, errors, killed, speed)) = &line.scenes else {
+        cells.extend(["", "", "", "", "", "not on SQLite", ""].map(Cell::new));
         return cells;
     };
     cells.extend([
@@ -134,6 +164,7 @@ fn row(line: &TableRow) -> Vec<Cell> {
             }
             Killed { left, .. } => colored(format!("{left} left: processed = false"), false),
         },
+        Cell::new(format!("{:.0}", speed.per_second)),
     ]);
     cells
 }

@@ -50,18 +50,7 @@ impl ProcessPresentationUseCase {
             Strategy::RepeatableRead => self.repeatable_read(presentation_id).await,
             Strategy::Turno => bail!("a worker hands presentations to execute_job"),
         };
-        match &outcome {
-            Ok(Outcome::Skipped) => info!(
-                "Presentation {presentation_id} already processed by another instance, skipping"
-            ),
-            Ok(Outcome::ProcessedTwice) => {
-                warn!("Presentation {presentation_id}: 0 filas afectadas, pero ya procesó");
-            }
-            Ok(Outcome::Processed) => {
-                info!("Presentation {presentation_id} processed successfully");
-            }
-            Err(error) => error!("Error processing presentation {presentation_id}: {error:#}"),
-        }
+        log_outcome(presentation_id, &outcome);
         outcome
     }
 
@@ -152,18 +141,52 @@ impl ProcessPresentationUseCase {
     /// # Errors
     /// Returns an error if the web service or the database rejects a call, or if another worker has taken over the
     /// presentation.
-    pub async fn execute_job(&self, job: Job<Presentation>) -> Result<()> {
+    pub async fn execute_job(&self, job: Job<Presentation>) -> Result<Outcome> {
         let id = job.payload.id;
+        info!("Attempting to process presentation with ID: {id}");
+        let outcome = self.claimed(&job).await;
+        log_outcome(id, &outcome);
+        outcome
+    }
+
+    async fn claimed(&self, job: &Job<Presentation>) -> Result<Outcome> {
+        let id = job.payload.id;
+        let mut inbox = InboxRepository::begin(&self.database).await?;
+        let is_unprocessed = inbox.is_unprocessed(id).await?;
+        inbox.rollback().await?;
+        if !is_unprocessed {
+            // Marked by an instance that does not use Turno yet. The worker completes the item.
+            return Ok(Outcome::Skipped);
+        }
         self.process(id, job.attempt()).await?;
         let mut inbox = InboxRepository::begin(&self.database).await?;
-        inbox.try_mark_as_processing(id).await?;
-        inbox.complete(&job).await?;
-        inbox.commit().await
+        let updated = inbox.try_mark_as_processing(id).await?;
+        inbox.complete(job).await?;
+        inbox.commit().await?;
+        Ok(if updated == 0 {
+            Outcome::ProcessedTwice
+        } else {
+            Outcome::Processed
+        })
     }
 
     /// "Your processing logic goes here."
     async fn process(&self, id: Uuid, attempt: u32) -> Result<()> {
         info!("Processing presentation with ID: {id}");
         self.web_service.send(id, attempt).await
+    }
+}
+
+/// Logs in the document's words, at its levels: `SEVERE` is an error here.
+fn log_outcome(id: Uuid, outcome: &Result<Outcome>) {
+    match outcome {
+        Ok(Outcome::Skipped) => {
+            info!("Presentation {id} already processed by another instance, skipping");
+        }
+        Ok(Outcome::ProcessedTwice) => {
+            warn!("Presentation {id}: 0 filas afectadas, pero ya procesó");
+        }
+        Ok(Outcome::Processed) => info!("Presentation {id} processed successfully"),
+        Err(error) => error!("Error processing presentation {id}: {error:#}"),
     }
 }

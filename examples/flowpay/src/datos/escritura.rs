@@ -16,6 +16,16 @@ pub struct NuevaCuota {
 }
 
 impl Tx {
+    pub async fn insertar_usuario(&mut self, nombre: &str) -> Result<i64, Fallo> {
+        let (idusuario,) = en!(self, db => sqlx::query_as(
+            "insert into tbl_usuario (nombre) values ($1) returning idusuario",
+        )
+        .bind(nombre)
+        .fetch_one(db)
+        .await)?;
+        Ok(idusuario)
+    }
+
     pub async fn insertar_gestor(&mut self, nombre: &str) -> Result<i64, Fallo> {
         let (idgestor,) = en!(self, db => sqlx::query_as(
             "insert into tbl_gestor (nombre) values ($1) returning idgestor",

@@ -2,13 +2,35 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
+
 use super::{Tx, en};
 use crate::estado::{EstadoCuota, EstadoPrestamo};
 use crate::fallo::Fallo;
 use crate::monto::Monto;
+use crate::recurso::TipoRecurso;
 use crate::tipos::{
-    Aplicacion, Asignacion, Cuota, DatosPrestamo, Gestor, Pago, Prestamo, Reestructuracion,
+    Aplicacion, Asignacion, Cuota, DatosPrestamo, FilaLock, FiltroLocks, Gestor, Pago, Prestamo,
+    Reestructuracion, Usuario,
 };
+
+/// Maximum number of rows of `tbl_lock` in a response.
+const FILAS_MAXIMO: u32 = 1000;
+
+/// A row of `locks_postgres.sql` and `locks_sqlite.sql`.
+type FilaTblLock = (
+    String,
+    String,
+    i64,
+    Option<i64>,
+    Option<String>,
+    Option<String>,
+    bool,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    String,
+);
 
 impl Tx {
     /// Returns the row of a loan.
@@ -221,4 +243,88 @@ impl Tx {
                 )
             })
     }
+
+    /// Returns a user, or an error if there is none.
+    pub async fn ensure_usuario(&mut self, idusuario: i64) -> Result<Usuario, Fallo> {
+        let fila: Option<(i64, String)> = en!(self, db => sqlx::query_as(
+            "select idusuario, nombre from tbl_usuario where idusuario = $1",
+        )
+        .bind(idusuario)
+        .fetch_optional(db)
+        .await)?;
+        fila.map(|(idusuario, nombre)| Usuario { idusuario, nombre })
+            .ok_or_else(|| {
+                Fallo::negocio(
+                    "USUARIO_NO_ENCONTRADO",
+                    format!("El usuario {idusuario} no existe."),
+                )
+            })
+    }
+
+    /// Returns the number of users.
+    pub async fn usuarios(&mut self) -> Result<i64, Fallo> {
+        let (usuarios,) = en!(self, db => sqlx::query_as("select count(*) from tbl_usuario")
+            .fetch_one(db)
+            .await)?;
+        Ok(usuarios)
+    }
+
+    /// Returns rows of the view `tbl_lock`.
+    pub async fn filas_lock(&mut self, filtro: &FiltroLocks) -> Result<Vec<FilaLock>, Fallo> {
+        let consulta = match self {
+            Tx::Sqlite(_) => include_str!("../sql/locks_sqlite.sql"),
+            Tx::Postgres(_) => include_str!("../sql/locks_postgres.sql"),
+        };
+        let filas: Vec<FilaTblLock> = en!(self, db => sqlx::query_as(consulta)
+            .bind(filtro.tipo_recurso.map(TipoRecurso::as_str))
+            .bind(filtro.idrecurso)
+            .bind(filtro.activo)
+            .bind(filtro.orden.as_str())
+            .bind(i64::from(filtro.limite.min(FILAS_MAXIMO)))
+            .fetch_all(db)
+            .await)?;
+        filas.into_iter().map(fila_lock).collect()
+    }
+}
+
+fn fila_lock(fila: FilaTblLock) -> Result<FilaLock, Fallo> {
+    let (
+        idlock,
+        tipo,
+        idrecurso,
+        idusuario,
+        nombre,
+        descripcion,
+        activo,
+        creada,
+        expira,
+        liberada,
+        evento,
+    ) = fila;
+    let tipo_recurso = tipo
+        .parse()
+        .map_err(|()| Fallo::Interno(anyhow::anyhow!("unknown kind of resource {tipo:?}")))?;
+    Ok(FilaLock {
+        idlock: idlock.into(),
+        tipo_recurso,
+        idrecurso,
+        idusuario,
+        usuario: idusuario
+            .zip(nombre)
+            .map(|(idusuario, nombre)| Usuario { idusuario, nombre }),
+        descripcion,
+        activo,
+        fecha_creacion: creada.map(fecha).transpose()?,
+        fecha_expiracion: expira.map(fecha).transpose()?,
+        fecha_liberacion: liberada.map(fecha).transpose()?,
+        evento,
+    })
+}
+
+/// Writes a time of the view as `verificarLock` writes it, without trailing zeros.
+fn fecha(texto: String) -> Result<String, Fallo> {
+    let fecha: Timestamp = texto
+        .parse()
+        .map_err(|error| Fallo::Interno(anyhow::anyhow!("{texto:?} is not a time: {error}")))?;
+    Ok(fecha.to_string())
 }

@@ -18,6 +18,7 @@ impl Prestamos {
         &self,
         input: CreateReestructuracionInput,
     ) -> Result<Reestructuracion, Fallo> {
+        self.ensure_usuario(input.idusuario_solicitante).await?;
         let original = self
             .ensure_prestamo_activo(input.idprestamo_original)
             .await?;
@@ -43,7 +44,7 @@ impl Prestamos {
         let resultado = self.reestructurar(input, presentado).await;
         // Release on success and on error. If the release fails, the lock ends with its timeout.
         if let Err(fallo) = self.locks.liberar_lock(&idlock, idusuario).await {
-            tracing::error!(%idlock, ?fallo, "a lock was not released");
+            tracing::error!(%idlock, ?fallo, "No se pudo liberar el lock");
         }
         resultado
     }

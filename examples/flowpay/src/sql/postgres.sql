@@ -1,5 +1,10 @@
 -- Purpose: FlowPay's own tables. Amounts are whole centavos; times are text in UTC, from the clock of the database.
 
+create table if not exists tbl_usuario (
+  idusuario bigint generated always as identity primary key,
+  nombre    text not null
+);
+
 create table if not exists tbl_gestor (
   idgestor bigint generated always as identity primary key,
   nombre   text not null
@@ -30,7 +35,7 @@ create table if not exists tbl_cuota (
 create table if not exists tbl_pago (
   idpago     bigint generated always as identity primary key,
   idprestamo bigint not null references tbl_prestamo,
-  idusuario  bigint,
+  idusuario  bigint references tbl_usuario,
   monto      bigint not null check (monto > 0),
   fecha      text not null default to_char(
     clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
@@ -50,7 +55,7 @@ create table if not exists tbl_asignacion (
   idprestamo        bigint not null references tbl_prestamo,
   idgestor_anterior bigint references tbl_gestor,
   idgestor          bigint not null references tbl_gestor,
-  idusuario         bigint,
+  idusuario         bigint references tbl_usuario,
   fecha             text not null default to_char(
     clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 );
@@ -61,10 +66,42 @@ create table if not exists tbl_reestructuracion (
   idreestructuracion    bigint generated always as identity primary key,
   idprestamo_original   bigint not null references tbl_prestamo,
   idprestamo_nuevo      bigint not null references tbl_prestamo,
-  idusuario_solicitante bigint,
+  idusuario_solicitante bigint references tbl_usuario,
   saldo                 bigint not null check (saldo > 0),
   fecha                 text not null default to_char(
     clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 );
 
 create index if not exists tbl_reestructuracion_original on tbl_reestructuracion (idprestamo_original);
+
+-- Purpose: the document's tbl_lock, with its columns; evento says how a lease ended. It reads Turno's tables, not its functions,
+--          because a lock that has expired and was not swept yet is only there. So it needs the owner of schema turno.
+-- Index:   none: for people who look, not for the operations.
+create or replace view tbl_lock as
+with lease as (
+  select
+    l.resource, l.token, l."user", l.description, l.acquired_at, l.expires_at,
+    null::timestamptz as released_at,
+    case when l.expires_at > clock_timestamp() then 'acquired' else 'expired' end as event
+  from turno.lock l
+  where l.holds > 0
+  union all
+  select
+    h.resource, h.token, h."user", h.description, h.acquired_at, h.expires_at,
+    case when h.event in ('released', 'broken') then h.at end,
+    h.event
+  from turno.lock_history h
+  where h.event in ('released', 'expired', 'taken_over', 'broken'))
+select
+  l.resource || '@' || l.token   as idlock,
+  split_part(l.resource, '/', 1) as "tipoRecurso",
+  case when l.resource ~ '/-?[0-9]{1,18}$' then split_part(l.resource, '/', 2)::bigint end as idrecurso,
+  case when l."user" ~ '^-?[0-9]{1,18}$' then l."user"::bigint end as idusuario,
+  l.description                  as descripcion,
+  l.event = 'acquired'           as activo,
+  l.acquired_at                  as "fechaCreacion",
+  l.expires_at                   as "fechaExpiracion",
+  l.released_at                  as "fechaLiberacion",
+  l.event                        as evento
+from lease l
+where l.resource ~ '^(PRESTAMO|PAGO|REESTRUCTURACION)/-?[0-9]{1,18}$';

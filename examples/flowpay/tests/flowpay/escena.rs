@@ -1,38 +1,38 @@
 //! A separate store per test, and instances on it.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::Value;
+use sqlx::{Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use turno::Turno;
 use turno_testkit::PostgresServer;
 
-use crate::ensayo::{Citas, Instancia, Parada, a_la_vez};
+use crate::ensayo::{Citas, Instancia, Parada, USUARIOS, a_la_vez};
 
 /// An empty store.
 pub struct Lugar {
     pub url: String,
-    _carpeta: TempDir,
+    carpeta: TempDir,
 }
 
 impl Lugar {
     /// Creates a database on the server that all tests share.
     pub fn postgres() -> Self {
         let url = PostgresServer::shared().create_database();
-        let _carpeta = tempfile::tempdir().unwrap();
-        Lugar { url, _carpeta }
+        let carpeta = tempfile::tempdir().unwrap();
+        Lugar { url, carpeta }
     }
 
     /// Creates a store in a temporary file.
     pub fn sqlite() -> Self {
         let carpeta = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", carpeta.path().join("flowpay.db").display());
-        Lugar {
-            url,
-            _carpeta: carpeta,
-        }
+        Lugar { url, carpeta }
     }
 
     /// Starts one instance per list of options.
@@ -44,6 +44,62 @@ impl Lugar {
     /// Starts one instance.
     pub fn instancia(&self, opciones: &[&str]) -> Arc<Instancia> {
         self.instancias(&[opciones.to_vec()]).remove(0)
+    }
+
+    /// Starts one instance whose log is written to a file, and returns the file.
+    pub fn instancia_con_log(&self, opciones: &[&str]) -> (Arc<Instancia>, PathBuf) {
+        let archivo = self.carpeta.path().join("flowpay.log");
+        let mut comando = Command::new(env!("CARGO_BIN_EXE_flowpay"));
+        comando
+            .args(["--store", &self.url, "servir", "--puerto", "0"])
+            .args(["--usuarios", USUARIOS])
+            .args(opciones)
+            .env("NO_COLOR", "1")
+            .env_remove("RUST_LOG")
+            .stderr(File::create(&archivo).unwrap());
+        let instancia = Instancia::arrancar([comando].into_iter()).unwrap();
+        (instancia.into_iter().next().unwrap(), archivo)
+    }
+
+    /// Runs a command to its end, and returns what it prints.
+    pub fn comando(&self, argumentos: &[&str]) -> String {
+        let salida = Command::new(env!("CARGO_BIN_EXE_flowpay"))
+            .args(["--store", &self.url])
+            .args(argumentos)
+            .output()
+            .unwrap();
+        assert!(salida.status.success(), "{salida:?}");
+        String::from_utf8(salida.stdout).unwrap()
+    }
+
+    /// Runs statements in the database, as its owner does: those for PostgreSQL, or those for SQLite.
+    pub async fn ejecutar(&self, postgres: &'static str, sqlite: &'static str) {
+        match self.url.strip_prefix("sqlite:") {
+            None => {
+                let mut db = PgConnection::connect(&self.url).await.unwrap();
+                sqlx::raw_sql(postgres).execute(&mut db).await.unwrap();
+            }
+            Some(_) => {
+                let mut db = SqliteConnection::connect(&self.url).await.unwrap();
+                sqlx::raw_sql(sqlite).execute(&mut db).await.unwrap();
+            }
+        }
+    }
+
+    /// Returns one line of text per row of a query that both databases understand.
+    pub async fn leer(&self, consulta: &'static str) -> Vec<String> {
+        match self.url.strip_prefix("sqlite:") {
+            None => {
+                let mut db = PgConnection::connect(&self.url).await.unwrap();
+                let filas = sqlx::query_scalar(consulta).fetch_all(&mut db).await;
+                filas.unwrap()
+            }
+            Some(_) => {
+                let mut db = SqliteConnection::connect(&self.url).await.unwrap();
+                let filas = sqlx::query_scalar(consulta).fetch_all(&mut db).await;
+                filas.unwrap()
+            }
+        }
     }
 
     /// Opens the store directly, as an operator does.

@@ -15,6 +15,7 @@ mod entrada;
 mod escena;
 mod gestor;
 mod guardia;
+mod liberacion;
 mod mantenimiento;
 mod modificacion;
 mod pago;
@@ -22,6 +23,7 @@ mod pedidos;
 mod reestructuracion;
 mod respuestas;
 mod servicio;
+mod usuarios;
 
 /// Generates one test per store from one body, which gets an empty store.
 macro_rules! en_cada_base {

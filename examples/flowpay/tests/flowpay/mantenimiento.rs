@@ -1,15 +1,23 @@
 //! "Mantenimiento": sweeps of locks that were not released.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use turno_testkit::eventually_async;
 
 use crate::en_cada_base;
-use crate::ensayo::PACIENCIA;
+use crate::ensayo::{Instancia, PACIENCIA};
 use crate::escena::Lugar;
 
 en_cada_base! {
     /// `limpiarLocksExpirados`: closes expired locks, once, returns their number, and does not change held ones.
     limpiar_locks_expirados_cuenta_los_que_limpia => a_mano;
+    /// The document's cron job: "Locks limpiados: N".
+    el_comando_limpiar_dice_cuantos => comando_limpiar;
+    /// "Monitoreo": "Préstamo bloqueado por usuario …", "Expira en: …".
+    el_comando_verificar_dice_quien_y_hasta_cuando => comando_verificar;
+    /// Each instance logs its own sweeps in the same words.
+    cada_instancia_dice_cuantos_limpia => registro;
     /// "Ejecutar periódicamente": each instance does it by itself.
     los_locks_expirados_se_limpian_solos => periodica;
 }
@@ -51,6 +59,53 @@ async fn periodica(lugar: Lugar) {
         let locks = instancia.locks(1).await;
         let limpio = locks.iter().any(|lock| lock["evento"] == "expired");
         limpio.then_some(())
+    })
+    .await;
+}
+
+/// Locks two loans for a second, and waits until both have expired.
+async fn dos_expirados(instancia: &Instancia) {
+    for id in [2, 3] {
+        let corto = json!({ "timeoutSegundos": 1 });
+        instancia.adquirir_lock(id, corto).await;
+    }
+    eventually_async(PACIENCIA, "two locks to expire", async || {
+        let consulta = "{ locks(activo: false) { evento } }";
+        let locks = instancia.datos(consulta, json!({})).await;
+        (locks["locks"].as_array().unwrap().len() == 2).then_some(())
+    })
+    .await;
+}
+
+async fn comando_limpiar(lugar: Lugar) {
+    let instancia = lugar.instancia(&[]);
+    dos_expirados(&instancia).await;
+    assert_eq!(lugar.comando(&["limpiar"]), "Locks limpiados: 2\n");
+    assert_eq!(lugar.comando(&["limpiar"]), "Locks limpiados: 0\n");
+}
+
+async fn comando_verificar(lugar: Lugar) {
+    let instancia = lugar.instancia(&[]);
+    assert_eq!(lugar.comando(&["verificar", "7"]), "Préstamo libre\n");
+    instancia.adquirir_lock(7, json!({ "idusuario": 2 })).await;
+    let locks = instancia.locks(7).await;
+    let expira = locks[0]["fechaExpiracion"].as_str().unwrap();
+    assert_eq!(
+        lugar.comando(&["verificar", "7"]),
+        format!("Préstamo bloqueado por usuario 2\nExpira en: {expira}\n")
+    );
+}
+
+async fn registro(lugar: Lugar) {
+    let (instancia, archivo) = lugar.instancia_con_log(&["--limpiar-cada", "1"]);
+    let corto = json!({ "timeoutSegundos": 1 });
+    instancia.adquirir_lock(1, corto).await;
+    eventually_async(PACIENCIA, "the sweep in the log", async || {
+        let log = fs::read_to_string(&archivo).unwrap();
+        let linea = log
+            .lines()
+            .find(|linea| linea.ends_with("Locks limpiados: 1"));
+        linea.map(|linea| assert!(linea.contains(" INFO "), "{linea}"))
     })
     .await;
 }

@@ -18,7 +18,7 @@ pub const REESTRUCTURAR: &str =
 const ADQUIRIR: &str = "mutation($tipo: TipoRecurso!, $id: Int!, $opciones: OpcionesLock)
     { adquirirLock(tipoRecurso: $tipo, idrecurso: $id, opciones: $opciones) { adquirido idlock mensaje } }";
 const LOCKS: &str = "query($id: Int!) { locks(tipoRecurso: PRESTAMO, idrecurso: $id)
-    { idlock tipoRecurso idrecurso idusuario descripcion activo fechaCreacion fechaExpiracion fechaLiberacion evento } }";
+    { idlock usuario { idusuario nombre } tipoRecurso idrecurso idusuario descripcion activo fechaCreacion fechaExpiracion fechaLiberacion evento } }";
 const VERIFICAR: &str = "query($id: Int!) { verificarLock(tipoRecurso: PRESTAMO, idrecurso: $id)
     { bloqueado idusuario descripcion fechaExpiracion segundosRestantes } }";
 const PRESTAMO: &str = "query($id: Int!) { prestamo(idprestamo: $id)

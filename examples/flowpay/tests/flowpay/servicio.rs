@@ -6,7 +6,8 @@ use turno_testkit::eventually_async;
 
 use crate::en_cada_base;
 use crate::ensayo::PACIENCIA;
-use crate::escena::Lugar;
+use crate::escena::{Escena, Lugar};
+use crate::pedidos::{ASIGNAR, MODIFICAR, PAGAR, REESTRUCTURAR, pago, reestructuracion};
 use crate::respuestas::{codigo, fecha, segundos_restantes};
 
 en_cada_base! {
@@ -20,6 +21,14 @@ en_cada_base! {
     los_timeouts_son_los_del_documento => timeouts;
     /// "Modelo de Datos: tbl_lock", "Trazabilidad completa (usuario, descripción, fechas)".
     los_campos_de_tbl_lock_se_pueden_leer => auditoria;
+    /// "Modelo de Datos": the view `tbl_lock` has the document's columns, and can be queried with SQL.
+    la_vista_tbl_lock_tiene_las_columnas_del_documento => vista;
+    /// "Los locks expirados se marcan como inactivos automáticamente": listed as expired, before and after the sweep.
+    un_lock_expirado_se_lista_hasta_que_se_limpia => expirado_listado;
+    /// "Monitorear locks activos … con tiempos de expiración muy largos": by `activo`, and by expiry.
+    los_locks_se_filtran_y_se_ordenan => filtros;
+    /// "Casos de Uso": lock, description and timeout of each operation.
+    cada_operacion_tiene_el_timeout_del_documento => operaciones;
     /// `liberarLock(idlock, idusuario)`: not for another user's lock, and not twice.
     solo_su_usuario_libera_un_lock => ajeno;
 }
@@ -189,4 +198,122 @@ async fn ajeno(lugar: Lugar) {
     }
     let rechazo = instancia.liberar_lock(&json!("1"), 1).await;
     assert_eq!(codigo(&rechazo), Some("ARGUMENTO_INVALIDO"));
+}
+
+async fn vista(lugar: Lugar) {
+    let instancia = lugar.instancia(&[]);
+    let opciones = json!({ "idusuario": 1, "descripcion": "Registro de pago" });
+    let primero = instancia.adquirir_lock(5, opciones.clone()).await;
+    instancia.liberar_lock(&primero["idlock"], 1).await;
+    instancia.adquirir_lock(5, opciones).await;
+
+    // Quoted as Prisma quotes them; SQLite accepts that too.
+    let filas = lugar
+        .leer(
+            r#"select
+                 "tipoRecurso" || ' ' || "idrecurso" || ' ' || "idusuario" || ' ' || "descripcion"
+                 || case when "activo" then ' activo' else ' inactivo' end
+                 || case when "fechaCreacion" < "fechaExpiracion" then ' expira' else '' end
+                 || case when "fechaLiberacion" is null then '' else ' liberado' end
+               from tbl_lock
+               order by "fechaCreacion""#,
+        )
+        .await;
+    assert_eq!(
+        filas,
+        [
+            "PRESTAMO 5 1 Registro de pago inactivo expira liberado",
+            "PRESTAMO 5 1 Registro de pago activo expira",
+        ]
+    );
+    let idlocks = lugar
+        .leer("select idlock from tbl_lock where evento = 'released'")
+        .await;
+    assert_eq!(idlocks, [primero["idlock"].as_str().unwrap()]);
+}
+
+async fn expirado_listado(lugar: Lugar) {
+    let instancia = lugar.instancia(&[]);
+    let corto = json!({ "idusuario": 1, "timeoutSegundos": 1 });
+    let lock = instancia.adquirir_lock(6, corto).await;
+    let expirado = eventually_async(PACIENCIA, "the lock to expire", async || {
+        let locks = instancia.locks(6).await;
+        assert_eq!(locks.len(), 1, "{locks:#?}");
+        (locks[0]["activo"] == false).then(|| locks[0].clone())
+    })
+    .await;
+    assert_eq!(expirado["idlock"], lock["idlock"]);
+    assert_eq!(expirado["evento"], "expired");
+    assert_eq!(expirado["idusuario"], 1);
+    assert_eq!(expirado["fechaLiberacion"], Value::Null);
+    assert_eq!(instancia.verificar_lock(6).await["bloqueado"], false);
+
+    // It was not swept yet: the sweep finds it, and changes nothing that can be seen.
+    assert_eq!(instancia.limpiar_locks_expirados().await, 1);
+    assert_eq!(instancia.locks(6).await, [expirado]);
+}
+
+async fn filtros(lugar: Lugar) {
+    let instancia = lugar.instancia(&[]);
+    let libre = instancia.adquirir_lock(1, json!({ "idusuario": 1 })).await;
+    let liberado = instancia.liberar_lock(&libre["idlock"], 1).await;
+    assert_eq!(liberado["data"]["liberarLock"], true, "{liberado}");
+    for (id, segundos) in [(2, 300), (3, 900), (4, 600)] {
+        instancia
+            .adquirir_lock(id, json!({ "timeoutSegundos": segundos }))
+            .await;
+    }
+    for (argumentos, esperados) in [
+        ("", vec![4, 3, 2, 1]),
+        ("(activo: true)", vec![4, 3, 2]),
+        ("(activo: false)", vec![1]),
+        ("(activo: true, orden: EXPIRAN_PRIMERO)", vec![2, 4, 3]),
+        ("(activo: true, orden: EXPIRAN_ULTIMO)", vec![3, 4, 2]),
+        ("(orden: EXPIRAN_ULTIMO, limite: 1)", vec![3]),
+        ("(activo: true, tipoRecurso: PAGO)", vec![]),
+    ] {
+        let consulta = format!("{{ locks{argumentos} {{ idrecurso }} }}");
+        let locks = instancia.datos(&consulta, json!({})).await["locks"].take();
+        let ids: Vec<i64> = locks
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|fila| fila["idrecurso"].as_i64().unwrap())
+            .collect();
+        assert_eq!(ids, esperados, "{argumentos}");
+    }
+}
+
+async fn operaciones(lugar: Lugar) {
+    let mut escena = Escena::nueva(lugar, &[]).await;
+    let id = escena.testigo.crear_prestamo().await;
+    let idgestor = escena.testigo.crear_gestor("Ana").await;
+    let modificar = json!({ "input": { "idprestamo": id, "idusuario": 1, "telefono": "5" } });
+    let asignar = json!({ "input": { "idprestamo": id, "idusuario": 1, "idgestor": idgestor } });
+    for (consulta, variables, descripcion, segundos) in [
+        (
+            PAGAR,
+            pago(id, 1, "100.00"),
+            "Registro de pago para préstamo P-001",
+            300,
+        ),
+        (MODIFICAR, modificar, "Actualización de préstamo P-001", 300),
+        (ASIGNAR, asignar, "Asignación de Ana a préstamo P-001", 300),
+        (
+            REESTRUCTURAR,
+            reestructuracion(id, 1),
+            "Reestructuración de préstamo P-001",
+            600,
+        ),
+    ] {
+        let en_curso = escena.detener(0, consulta, variables).await;
+        let fila = &escena.testigo.locks(id).await[0];
+        assert_eq!(fila["activo"], true, "{fila:#}");
+        assert_eq!(fila["tipoRecurso"], "PRESTAMO");
+        assert_eq!(fila["descripcion"], descripcion);
+        let dura = fecha(fila, "fechaExpiracion").duration_since(fecha(fila, "fechaCreacion"));
+        assert_eq!(dura.as_secs(), segundos, "{descripcion}");
+        let hecho = en_curso.seguir().await;
+        assert!(hecho["errors"].is_null(), "{hecho:#}");
+    }
 }

@@ -11,6 +11,7 @@ mod errors;
 mod migration;
 mod monitoring;
 mod recovery;
+mod supabase;
 mod test_database;
 mod troubleshooting;
 mod typescript;

@@ -26,11 +26,16 @@ pub struct Ended {
 impl TestDatabase {
     /// Creates the application's original tables.
     pub async fn before() -> Self {
-        let url = PostgresServer::shared().create_database();
+        let place = Self::connect(PostgresServer::shared().create_database()).await;
+        application::create(&place.db).await.unwrap();
+        application::fill(&place.db).await.unwrap();
+        place
+    }
+
+    /// Connects to an existing database.
+    pub async fn connect(url: String) -> Self {
         let pool = PgPoolOptions::new().max_connections(2).connect(&url).await;
         let db = pool.unwrap();
-        application::create(&db).await.unwrap();
-        application::fill(&db).await.unwrap();
         TestDatabase { url, db }
     }
 

@@ -13,7 +13,7 @@ use turno_testkit::Process;
 use crate::LONG;
 use crate::test_database::{TestDatabase, end};
 
-const DOCUMENTED: [&str; 3] = [
+pub const DOCUMENTED: [&str; 3] = [
     "scripts/apply-processing-lock-migration.ts",
     "scripts/test-processing-lock.ts",
     "scripts/demo-concurrent-processing-protection.ts",
@@ -64,7 +64,7 @@ fn npm() -> Command {
 }
 
 /// Returns a command of the packages.
-fn npx(arguments: &[&str]) -> Command {
+pub fn npx(arguments: &[&str]) -> Command {
     let mut npx = Command::new("npx");
     npx.args(arguments).current_dir(folder());
     npx
@@ -199,4 +199,72 @@ async fn what_a_killed_process_left_is_taken_over_by_another_language() {
         place.stats(&["--user", ANA]),
         r#"{"total":6,"pending":0,"processing":0,"completed":6,"failed":0}"#
     );
+}
+
+/// "Reset All Processing": `processingService.resetStuckProcessing()`, and with `true`.
+#[tokio::test]
+async fn stuck_notes_are_reset() {
+    let place = TestDatabase::adopted().await;
+    let lock = "select acquire_processing_lock(id) from notes where title in ('Note 3', 'Note 4')";
+    place.tell(lock).await;
+    place.minutes_pass(16).await;
+    place
+        .tell("select acquire_processing_lock(id) from notes where title = 'Note 5'")
+        .await;
+    let reset = |arguments: &[&str]| {
+        let script = ["tsx", "scripts/reset-stuck-processing.ts"];
+        let ended = end(&place.spawn(&mut npx(&[&script, arguments].concat())));
+        assert_eq!(ended.code, Some(0), "{}", ended.out);
+        ended.out
+    };
+    // Those that were locked for too long, and not the one that is being processed.
+    assert_eq!(reset(&[]), "2 notes reset");
+    assert_eq!(place.note(3).await, "open, 1 attempts");
+    assert_eq!(
+        place.stats(&[]),
+        r#"{"total":12,"pending":9,"processing":1,"completed":1,"failed":1}"#
+    );
+    // With `true`, all that are not processed: the lock of note 5, the attempts of 3 and 4, and the failure of note 2.
+    assert_eq!(reset(&["--all"]), "4 notes reset");
+    assert_eq!(
+        place.stats(&[]),
+        r#"{"total":12,"pending":11,"processing":0,"completed":1,"failed":0}"#
+    );
+    assert_eq!(place.note(2).await, "open, 0 attempts");
+}
+
+/// "Check Lock Status", in the document's words.
+#[tokio::test]
+async fn the_lock_status_is_read_as_in_the_document() {
+    let place = TestDatabase::adopted().await;
+    let three = note_id(3);
+    let status = || {
+        let mut command = npx(&["tsx", "scripts/check-lock-status.ts", &three]);
+        let ended = end(&place.spawn(&mut command));
+        assert_eq!(ended.code, Some(0), "{}", ended.out);
+        ended.out
+    };
+    assert_eq!(status(), "Lock active: false\nProcessed: false");
+    place
+        .tell("select acquire_processing_lock(id) from notes where title = 'Note 3'")
+        .await;
+    assert_eq!(status(), "Lock active: true\nProcessed: false");
+    place
+        .tell("select release_processing_lock(id) from notes where title = 'Note 3'")
+        .await;
+    assert_eq!(status(), "Lock active: false\nProcessed: true");
+}
+
+/// *Lock cleanup logging for operational visibility*, by the TypeScript service.
+#[tokio::test]
+async fn a_batch_logs_its_cleanup() {
+    let place = TestDatabase::adopted().await;
+    place
+        .tell("select acquire_processing_lock(id) from notes where title = 'Note 4'")
+        .await;
+    place.minutes_pass(16).await;
+    let ended = end(&start(&place, &["batch", ANA, "--limit", "1"]));
+    assert_eq!(ended.code, Some(0), "{}", ended.out);
+    let first = ended.out.lines().next();
+    assert_eq!(first, Some("1 abandoned locks cleaned up"));
 }

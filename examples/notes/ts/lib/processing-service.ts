@@ -1,7 +1,7 @@
 // The document's processing service. All it needs for locks is the names of a few SQL functions.
 
 import { type Note, Services } from './services.ts'
-import { call, pool, supabase } from './supabase.ts'
+import { call, ok, supabase } from './supabase.ts'
 
 export type Result = { success: true } | { success: false; error: string }
 export type Stats = { total: number; pending: number; processing: number; completed: number; failed: number }
@@ -20,14 +20,11 @@ export class ProcessingService {
 
   /** Processes one note of a user. A processed note is processed again only with `forceReprocess`. */
   async processNote(noteId: string, userId: string, forceReprocess = false): Promise<Result> {
-    const { rowCount } = await pool.query('select from notes where id = $1 and user_id = $2', [noteId, userId])
-    if (!rowCount) return { success: false, error: 'Note not found' }
+    const owned = await ok(supabase.from('notes').select('id').eq('id', noteId).eq('user_id', userId))
+    if (owned.length === 0) return { success: false, error: 'Note not found' }
     if (forceReprocess) {
-      await pool.query(
-        `update notes set processed_at = null, transcription = null, analysis = null
-         where id = $1 and processed_at is not null`,
-        [noteId],
-      )
+      const unprocessed = { processed_at: null, transcription: null, analysis: null }
+      await ok(supabase.from('notes').update(unprocessed).eq('id', noteId).not('processed_at', 'is', null))
     }
     const { data: lockAcquired, error } = await supabase.rpc<boolean>('acquire_processing_lock', {
       p_note_id: noteId,
@@ -56,9 +53,7 @@ export class ProcessingService {
 
   async #processJobWithLock(noteId: string): Promise<Result> {
     try {
-      const { rows } = await pool.query<Note>('select * from notes where id = $1', [noteId])
-      const [note] = rows
-      if (!note) throw new Error('Note not found')
+      const note = await ok(supabase.from<Note>('notes').select().eq('id', noteId).single())
       await this.#services.process(note)
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)

@@ -1,6 +1,6 @@
 // Transcription and analysis, which cost money per call: the same stubs as in ../../src/service.rs.
 
-import { pool } from './supabase.ts'
+import { ok, pool, supabase } from './supabase.ts'
 
 export type Note = {
   id: string
@@ -40,11 +40,11 @@ export class Services {
     let { transcription } = note
     if (transcription === null) {
       transcription = await this.transcribe(note)
-      await pool.query('update notes set transcription = $2 where id = $1', [note.id, transcription])
+      await ok(supabase.from<Note>('notes').update({ transcription }).eq('id', note.id))
     }
     if (note.analysis === null) {
       const analysis = await this.analyse(note, transcription)
-      await pool.query('update notes set analysis = $2 where id = $1', [note.id, analysis])
+      await ok(supabase.from<Note>('notes').update({ analysis }).eq('id', note.id))
     }
   }
 }

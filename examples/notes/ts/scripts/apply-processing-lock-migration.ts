@@ -4,11 +4,11 @@
 
 import { readFile } from 'node:fs/promises'
 
-import { pool, supabase } from '../lib/supabase.ts'
+import { close, pool, supabase } from '../lib/supabase.ts'
 
 const migration = new URL('../supabase/migrations/20240120_add_processing_lock.sql', import.meta.url)
 await pool.query(await readFile(migration, 'utf8'))
 const { data, error } = await supabase.rpc<number>('cleanup_abandoned_processing_locks')
 if (error) throw error
 console.log(`migration applied, ${data} abandoned locks cleaned up`)
-await pool.end()
+await close()

@@ -9,7 +9,7 @@ import { once } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-import { pool } from '../lib/supabase.ts'
+import { close, pool } from '../lib/supabase.ts'
 
 const NOTES = 6
 const script = fileURLToPath(new URL('process-notes.ts', import.meta.url))
@@ -59,4 +59,4 @@ async function bill(userId: string) {
 }
 
 console.table({ 'without locks': await race(['--without-locks']), 'with locks': await race([]) })
-await pool.end()
+await close()

@@ -5,7 +5,7 @@
 import { parseArgs } from 'node:util'
 
 import { ProcessingService } from '../lib/processing-service.ts'
-import { pool } from '../lib/supabase.ts'
+import { close } from '../lib/supabase.ts'
 import { UnprotectedService } from '../lib/unprotected-service.ts'
 
 const { values, positionals } = parseArgs({
@@ -31,4 +31,4 @@ if (values['without-locks']) {
       : await processingService.processBatch(userId, limit)
   for (const [note, result] of results) console.log(`${who}: note ${note}: ${JSON.stringify(result)}`)
 }
-await pool.end()
+await close()

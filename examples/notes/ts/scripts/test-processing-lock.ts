@@ -8,7 +8,7 @@ import { after, test } from 'node:test'
 
 import { ProcessingService } from '../lib/processing-service.ts'
 import type { Note } from '../lib/services.ts'
-import { call, pool, supabase } from '../lib/supabase.ts'
+import { call, close, pool, supabase } from '../lib/supabase.ts'
 
 const processingService = new ProcessingService(`test ${randomUUID()}`)
 const users: string[] = []
@@ -54,7 +54,7 @@ const next = (userId: string, limit: number) =>
 after(async () => {
   await pool.query('delete from charges where note_id in (select id from notes where user_id = any ($1))', [users])
   await pool.query('delete from notes where user_id = any ($1)', [users])
-  await pool.end()
+  await close()
 })
 
 test('acquire_processing_lock: true, false if already locked, and an attempt is counted', async () => {
@@ -167,6 +167,24 @@ test('a token tells who was overtaken; without one, a late release ends anotherâ
   assert.equal(await call('release_processing_lock', { p_note_id: note, p_token: mine }), false)
   assert.equal((await status(note)).locked, true)
   assert.equal(await release(note), true, 'the documentâ€™s own release does not know')
+})
+
+test('from: the lock status of one note, as in the document', async () => {
+  const [, noteId] = await notes(1)
+  const check = () =>
+    supabase.from('notes').select('processing_started_at, processed_at').eq('id', noteId).single()
+  const flags = async () => {
+    const { data: note, error } = await check()
+    if (error) throw error
+    return [!!note.processing_started_at, !!note.processed_at]
+  }
+  assert.deepEqual(await flags(), [false, false])
+  await acquire(noteId)
+  assert.deepEqual(await flags(), [true, false])
+  await release(noteId)
+  assert.deepEqual(await flags(), [false, true])
+  const none = await supabase.from('notes').select('id').eq('id', randomUUID()).single()
+  assert.match(none.error!.message, /no\) rows/)
 })
 
 test('an error is answered, as supabase.rpc does, and not thrown', async () => {

@@ -10,6 +10,8 @@
 mod alternatives;
 mod conditional_update;
 mod errors;
+mod isolation;
+mod log;
 mod operations;
 mod problem;
 mod program;
