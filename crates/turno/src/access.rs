@@ -48,13 +48,13 @@ const LONGEST: usize = 100;
 /// A new access token.
 #[derive(Debug, Clone)]
 pub struct AccessNew {
-    /// Display name: who or what uses it.
+    /// Display name: the person or program that uses it. At most 255 bytes.
     pub name: String,
     /// What it allows.
     pub role: Role,
     /// Prefix of the names that it may access. Empty: all names.
     pub prefix: String,
-    /// How long it is valid. `None`: until it is revoked.
+    /// How long it is valid, at most ten years. `None`: until it is revoked.
     pub expires_in: Option<Duration>,
 }
 
@@ -92,6 +92,19 @@ impl Turno {
     /// # Errors
     /// Returns an error if a name or the time is invalid or the store is unavailable. [`Error::is_refused`] is true if the
     /// database role has no right to do this: on PostgreSQL, only the owner of the schema has.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    /// use turno::access::{AccessNew, Role};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let day = Some(Duration::from_secs(24 * 60 * 60));
+    /// let (view, text) = turno.access_create(AccessNew { expires_in: day, ..AccessNew::new("cashier", Role::Operate) }).await?;
+    /// assert!(text.as_str().starts_with("turno_"));
+    /// assert_eq!(view.name, "cashier");
+    /// # Ok(()) }
+    /// ```
     pub async fn access_create(&self, new: AccessNew) -> Result<(AccessView, AccessText)> {
         check::name("name", &new.name)?;
         if !new.prefix.is_empty() {
@@ -127,6 +140,17 @@ impl Turno {
     ///
     /// # Errors
     /// As [`Turno::access_create`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::access::{AccessNew, AccessState, Role};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let (view, _) = turno.access_create(AccessNew::new("cashier", Role::Operate)).await?;
+    /// turno.access_revoke(&view.id).await?;
+    /// assert_eq!(turno.access_list().await?[0].state, AccessState::Revoked);
+    /// # Ok(()) }
+    /// ```
     pub async fn access_list(&self) -> Result<Vec<AccessView>> {
         self.store().access_list().await
     }
@@ -135,6 +159,17 @@ impl Turno {
     ///
     /// # Errors
     /// As [`Turno::access_create`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::access::{AccessNew, Role};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let (view, text) = turno.access_create(AccessNew::new("cashier", Role::Operate)).await?;
+    /// assert!(turno.access_revoke(&view.id).await?);
+    /// assert!(turno.access_verify(text.as_str()).await?.is_none());
+    /// # Ok(()) }
+    /// ```
     pub async fn access_revoke(&self, id: &str) -> Result<bool> {
         check::name("id", id)?;
         self.store().access_revoke(id).await
@@ -145,6 +180,18 @@ impl Turno {
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::access::{AccessNew, Role};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let (_, text) = turno.access_create(AccessNew::new("cashier", Role::Operate)).await?;
+    /// let known = turno.access_verify(text.as_str()).await?.expect("it is valid");
+    /// assert_eq!(known.role, Role::Operate);
+    /// assert!(turno.access_verify("turno_000000000000_guess").await?.is_none());
+    /// # Ok(()) }
+    /// ```
     pub async fn access_verify(&self, text: &str) -> Result<Option<AccessView>> {
         let Some((id, secret)) = parts(text) else {
             return Ok(None);
@@ -163,6 +210,18 @@ impl Turno {
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::access::{AccessNew, Role};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// assert!(!turno.access_any().await?);
+    /// let (view, _) = turno.access_create(AccessNew::new("cashier", Role::Operate)).await?;
+    /// turno.access_revoke(&view.id).await?;
+    /// assert!(turno.access_any().await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn access_any(&self) -> Result<bool> {
         self.store().access_any().await
     }

@@ -90,13 +90,15 @@ impl Adopt {
         self
     }
 
-    /// Sets the suffix of its functions' names, for when another table already has those names. SQLite has no functions.
+    /// Sets the suffix of its functions' names, for when another table already has those names. Default: none. SQLite has no
+    /// functions.
     pub fn suffix(mut self, suffix: impl Into<String>) -> Self {
         self.ask.suffix = Some(suffix.into());
         self
     }
 
-    /// Sets how often [`Adopted::next`] returns a row. Default: 5. [`Adopted::acquire`] does not count.
+    /// Sets the number of attempts after which [`Adopted::next`] skips a row, 1 to 1000. Default: 5. [`Adopted::acquire`] ignores
+    /// this limit.
     pub fn max_attempts(mut self, max_attempts: u32) -> Self {
         self.ask.max_attempts = max_attempts;
         self
@@ -115,6 +117,21 @@ impl Adopt {
     /// Returns an error if the table or a column is missing or unsuitable ([`Error::field`] says which argument is wrong), a
     /// function's name is taken (the field is `suffix`), a function to be replaced belongs to another role or
     /// something depends on it, the role has no right to change the table, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # rusqlite::Connection::open(&file)?.execute_batch("create table notes (id integer primary key, body text); insert into notes (body) values ('one'), ('two')")?;
+    /// # let url = format!("sqlite:{}", file.display());
+    /// let turno = turno::Turno::connect(&url).await?;
+    /// let adoption = turno.adopt("notes").id("id").max_attempts(3).apply().await?;
+    /// assert!(!adoption.columns.is_empty());
+    /// assert_eq!(turno.adopted("notes").stats(None).await?.pending, 2);
+    /// let error = turno.adopt("note").apply().await.unwrap_err();
+    /// assert_eq!(error.field(), Some("table"));
+    /// # Ok(()) }
+    /// ```
     pub async fn apply(self) -> Result<Adoption> {
         self.check()?;
         self.turno.store().adopt(&self.ask).await
@@ -124,6 +141,18 @@ impl Adopt {
     ///
     /// # Errors
     /// As [`Adopt::apply`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # rusqlite::Connection::open(&file)?.execute_batch("create table notes (id integer primary key, body text); insert into notes (body) values ('one'), ('two')")?;
+    /// # let url = format!("sqlite:{}", file.display());
+    /// let turno = turno::Turno::connect(&url).await?;
+    /// let script = turno.adopt("notes").print().await?;
+    /// assert!(script.contains("alter table"));
+    /// # Ok(()) }
+    /// ```
     pub async fn print(self) -> Result<String> {
         self.check()?;
         self.turno.store().adopt_print(&self.ask).await
@@ -170,17 +199,36 @@ impl Adopted {
         Adopted { turno, table }
     }
 
-    /// The table's name.
+    /// Returns the table's name.
     pub fn table(&self) -> &str {
         &self.table
     }
 
-    /// Locks one row, unless it is processed, or has been locked for less than `timeout`. Counts an attempt.
+    /// Locks one row, unless it is processed, or has been locked for less than `timeout` (1 millisecond to ten years). Counts an
+    /// attempt.
     ///
     /// If the response is lost, the row stays locked until the timeout: safe, but late.
     ///
     /// # Errors
     /// Returns an error if the id does not have its column's type, the table is not adopted, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # rusqlite::Connection::open(&file)?.execute_batch("create table notes (id integer primary key, body text); insert into notes (body) values ('one'), ('two')")?;
+    /// # let url = format!("sqlite:{}", file.display());
+    /// use std::time::Duration;
+    /// use turno::adopt::{Acquire, Release};
+    ///
+    /// let turno = turno::Turno::connect(&url).await?;
+    /// turno.adopt("notes").apply().await?;
+    /// let notes = turno.adopted("notes");
+    /// let Acquire::Acquired { token } = notes.acquire("1", Duration::from_secs(900)).await? else { panic!("the row is free") };
+    /// assert_eq!(notes.acquire("1", Duration::from_secs(900)).await?, Acquire::Busy);
+    /// assert_eq!(notes.release("1", token).await?, Release::Released);
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire(&self, id: &str, timeout: Duration) -> Result<Acquire> {
         check_text("id", id)?;
         check_timeout(timeout)?;
@@ -206,6 +254,23 @@ impl Adopted {
     ///
     /// # Errors
     /// As [`Adopted::acquire`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # rusqlite::Connection::open(&file)?.execute_batch("create table notes (id integer primary key, body text); insert into notes (body) values ('one'), ('two')")?;
+    /// # let url = format!("sqlite:{}", file.display());
+    /// use std::time::Duration;
+    ///
+    /// let turno = turno::Turno::connect(&url).await?;
+    /// turno.adopt("notes").apply().await?;
+    /// let notes = turno.adopted("notes");
+    /// let row = notes.next(None, 1, Duration::from_secs(900)).await?.remove(0);
+    /// notes.release_with_error(&row.id, row.token, "no transcript").await?;
+    /// assert_eq!(notes.stats(None).await?.failed, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn release_with_error(
         &self,
         id: &str,
@@ -229,11 +294,30 @@ impl Adopted {
             .await
     }
 
-    /// Locks up to `limit` rows, of one user or of all: those with the fewest attempts first, then by id. Skips rows that
-    /// another process is locking at the same time. If the response is lost, its rows stay locked until the timeout.
+    /// Locks up to `limit` rows (1 to 10,000), of one user or of all: those with the fewest attempts first, then by id. Takes over
+    /// rows that have been locked for longer than `timeout` (1 millisecond to ten years). Skips rows that another process is
+    /// locking at the same time. If the response is lost, its rows stay locked until the timeout.
     ///
     /// # Errors
     /// As [`Adopted::acquire`]. If the user is invalid, the field is `user`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # rusqlite::Connection::open(&file)?.execute_batch("create table notes (id integer primary key, body text); insert into notes (body) values ('one'), ('two')")?;
+    /// # let url = format!("sqlite:{}", file.display());
+    /// use std::time::Duration;
+    ///
+    /// let turno = turno::Turno::connect(&url).await?;
+    /// turno.adopt("notes").apply().await?;
+    /// let notes = turno.adopted("notes");
+    /// for row in notes.next(None, 10, Duration::from_secs(900)).await? {
+    ///     notes.release(&row.id, row.token).await?;
+    /// }
+    /// assert_eq!(notes.stats(None).await?.completed, 2);
+    /// # Ok(()) }
+    /// ```
     pub async fn next(
         &self,
         user: Option<&str>,
@@ -259,6 +343,23 @@ impl Adopted {
     ///
     /// # Errors
     /// Returns an error if the table is not adopted or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # rusqlite::Connection::open(&file)?.execute_batch("create table notes (id integer primary key, body text); insert into notes (body) values ('one'), ('two')")?;
+    /// # let url = format!("sqlite:{}", file.display());
+    /// use std::time::Duration;
+    ///
+    /// let turno = turno::Turno::connect(&url).await?;
+    /// turno.adopt("notes").apply().await?;
+    /// let notes = turno.adopted("notes");
+    /// notes.next(None, 1, Duration::from_secs(900)).await?; // its process crashes
+    /// assert_eq!(notes.cleanup(Duration::ZERO).await?, 1);
+    /// assert_eq!(notes.stats(None).await?.failed, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn cleanup(&self, timeout: Duration) -> Result<u64> {
         self.turno
             .store()
@@ -270,6 +371,24 @@ impl Adopted {
     ///
     /// # Errors
     /// As [`Adopted::cleanup`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # rusqlite::Connection::open(&file)?.execute_batch("create table notes (id integer primary key, body text); insert into notes (body) values ('one'), ('two')")?;
+    /// # let url = format!("sqlite:{}", file.display());
+    /// use std::time::Duration;
+    /// use turno::adopt::Reset;
+    ///
+    /// let turno = turno::Turno::connect(&url).await?;
+    /// turno.adopt("notes").apply().await?;
+    /// let notes = turno.adopted("notes");
+    /// notes.next(None, 1, Duration::from_secs(900)).await?; // its process hangs
+    /// assert_eq!(notes.reset_stuck(Reset::Stuck(Duration::from_secs(900))).await?, 0); // not for long enough
+    /// assert_eq!(notes.reset_stuck(Reset::Stuck(Duration::ZERO)).await?, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn reset_stuck(&self, which: Reset) -> Result<u64> {
         self.turno.store().adopted_reset(&self.table, which).await
     }
@@ -288,6 +407,23 @@ impl Adopted {
     ///
     /// # Errors
     /// As [`Adopted::acquire`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # rusqlite::Connection::open(&file)?.execute_batch("create table notes (id integer primary key, body text); insert into notes (body) values ('one'), ('two')")?;
+    /// # let url = format!("sqlite:{}", file.display());
+    /// use turno::adopt::Shape;
+    ///
+    /// let turno = turno::Turno::connect(&url).await?;
+    /// turno.adopt("notes").shape(Shape::Processed).apply().await?;
+    /// let notes = turno.adopted("notes");
+    /// assert!(notes.try_mark("1").await?);
+    /// assert!(!notes.try_mark("1").await?);
+    /// assert!(notes.unmark("1").await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn try_mark(&self, id: &str) -> Result<bool> {
         check_text("id", id)?;
         self.turno.store().adopted_mark(&self.table, id).await

@@ -131,7 +131,7 @@ impl RabbitConsumer {
         self
     }
 
-    /// Sets CA certificates in PEM that `amqps://` trusts in addition to the public ones.
+    /// Sets CA certificates in PEM that `amqps://` trusts in addition to the public ones. Default: none.
     pub fn authorities(mut self, pem: impl Into<String>) -> Self {
         self.authorities = Some(pem.into());
         self

@@ -81,6 +81,18 @@ enum Decision {
 }
 
 /// The handle of a queue. Cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+/// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+/// inbox.push("hello").await?;
+/// for item in inbox.claim().limit(10).take().await? {
+///     println!("{}", item.payload);
+///     inbox.complete(&[item.claim]).await?;
+/// }
+/// assert_eq!(inbox.stats().await?.completed, 1);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Inbox {
     turno: Turno,
@@ -121,7 +133,8 @@ impl Inbox {
         self
     }
 
-    /// Sets the reason for a requeue, a discard or a reset. It goes into the [history](Turno::history).
+    /// Sets the reason for a requeue, a discard or a reset, at most 1000 bytes. It goes into the [history](Turno::history).
+    /// Default: none.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
@@ -162,7 +175,7 @@ impl Inbox {
         first(self.push_many([item]).await?)
     }
 
-    /// Pushes several items, all or none. Returns one result per item, in their order.
+    /// Pushes several items, at most 10,000, all or none. Returns one result per item, in their order.
     ///
     /// # Errors
     /// As [`Inbox::push`].
@@ -242,6 +255,19 @@ impl Inbox {
     ///
     /// # Errors
     /// As [`Inbox::push`]. The caller must roll back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// let mut connection = rusqlite::Connection::open(&file)?;
+    /// let mut tx = connection.transaction()?;
+    /// turno.inbox("mail").push_many_in(&mut tx, ["to ana", "to ben"]).await?;
+    /// tx.commit()?;
+    /// assert_eq!(turno.inbox("mail").stats().await?.pending, 2);
+    /// # Ok(()) }
+    /// ```
     pub async fn push_many_in(
         &self,
         tx: &mut impl Transaction,
@@ -258,6 +284,16 @@ impl Inbox {
     ///
     /// # Errors
     /// Returns the error that [`Inbox::push`] would return for an invalid item.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::inbox::Item;
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// let error = inbox.check(&Item::new("hello").priority(9)).unwrap_err();
+    /// assert_eq!(error.field(), Some("priority"));
+    /// # Ok(()) }
+    /// ```
     pub fn check(&self, item: &Item) -> Result<()> {
         item.check(self.turno.settings().max_payload)
     }
@@ -281,12 +317,12 @@ impl Inbox {
         })
     }
 
-    /// Claims items. A [`Worker`] claims, extends and completes by itself.
+    /// Claims items, with [`ClaimBuilder::take`]. A [`Worker`] claims, extends and completes without these calls.
     pub fn claim(&self) -> ClaimBuilder {
         ClaimBuilder::new(self.clone())
     }
 
-    /// Creates a worker, which runs `handler` for each item. See [`Worker`].
+    /// Creates a worker, which runs `handler` for each item. Nothing happens before [`Worker::run`], which has an example.
     pub fn worker<T, H, F, E>(&self, handler: H) -> Worker<T, H>
     where
         H: Fn(Job<T>) -> F + Send + Sync + 'static,
@@ -297,10 +333,21 @@ impl Inbox {
         Worker::new(self.clone(), handler)
     }
 
-    /// Completes items.
+    /// Completes items, at most 10,000.
     ///
     /// # Errors
-    /// Returns an error if the store is unavailable. A claim that is not valid any more is in [`Settled::stale`].
+    /// Returns an error if there are too many claims or the store is unavailable. A claim that is not valid any more is in
+    /// [`Settled::stale`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// let claim = inbox.claim().take().await?[0].claim;
+    /// assert_eq!(inbox.complete(&[claim]).await?.done, 1);
+    /// assert_eq!(inbox.complete(&[claim]).await?.stale, [claim]); // the claim has ended
+    /// # Ok(()) }
+    /// ```
     pub async fn complete(&self, claims: &[ClaimId]) -> Result<Settled> {
         self.complete_with(claims, CallOptions::default()).await
     }
@@ -309,6 +356,20 @@ impl Inbox {
     ///
     /// # Errors
     /// As [`Inbox::complete`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::CallOptions;
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// let claim = inbox.claim().take().await?[0].claim;
+    /// // The response of the first call was lost, so the caller repeats it.
+    /// let options = CallOptions::default().request(uuid::Uuid::now_v7());
+    /// let first = inbox.complete_with(&[claim], options).await?;
+    /// assert_eq!(inbox.complete_with(&[claim], options).await?, first);
+    /// # Ok(()) }
+    /// ```
     pub async fn complete_with(&self, claims: &[ClaimId], options: CallOptions) -> Result<Settled> {
         check::queue(&self.queue)?;
         check::together("claims", claims.len())?;
@@ -326,6 +387,24 @@ impl Inbox {
     ///
     /// # Errors
     /// Returns an error ([`Error::is_lost`]) if a claim is stale: the caller must roll back, and another worker repeats the work.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// let inbox = turno.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// let claim = inbox.claim().take().await?[0].claim;
+    ///
+    /// let mut connection = rusqlite::Connection::open(&file)?;
+    /// let mut tx = connection.transaction()?;
+    /// tx.execute("create table sent (subject text)", [])?; // the effect
+    /// inbox.complete_in(&mut tx, &[claim]).await?; // last, before the commit
+    /// tx.commit()?;
+    /// assert_eq!(inbox.stats().await?.completed, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn complete_in(&self, tx: &mut impl Transaction, claims: &[ClaimId]) -> Result<()> {
         check::together("claims", claims.len())?;
         match tx.inbox_complete(claims).await?.stale.first() {
@@ -334,10 +413,25 @@ impl Inbox {
         }
     }
 
-    /// Records failed attempts. Each item is retried later or, without attempts left, counts as failed.
+    /// Records failed attempts, at most 10,000. Each item is retried after [`Failure::retry_in`] (default: an exponential backoff)
+    /// or, without attempts left, counts as failed.
     ///
     /// # Errors
-    /// Returns an error if a duration is invalid, or the store is unavailable.
+    /// Returns an error if a pause is longer than ten years, or the store is unavailable. A claim that is not valid any more is
+    /// in [`Settled::stale`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::inbox::{Failure, ItemState};
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// let claim = inbox.claim().take().await?[0].claim;
+    /// inbox.fail(&[Failure { error: "the server is busy".into(), ..Failure::from(claim) }]).await?;
+    /// let retried = inbox.list(ItemState::Scheduled, None, 10).await?; // after a backoff
+    /// assert_eq!(retried[0].errors[0].error, "the server is busy");
+    /// # Ok(()) }
+    /// ```
     pub async fn fail(&self, failures: &[Failure]) -> Result<Settled> {
         self.fail_with(failures, CallOptions::default()).await
     }
@@ -361,10 +455,21 @@ impl Inbox {
         Ok(settled)
     }
 
-    /// Gives back items whose work did not begin. They are claimable at once, and no attempt is counted.
+    /// Gives back items whose work did not begin, at most 10,000. They are claimable at once, and no attempt is counted.
     ///
     /// # Errors
-    /// Returns an error if the store is unavailable.
+    /// As [`Inbox::complete`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// let first = inbox.claim().take().await?;
+    /// inbox.give_back(&[first[0].claim]).await?;
+    /// let second = inbox.claim().take().await?;
+    /// assert_eq!(second[0].attempt, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn give_back(&self, claims: &[ClaimId]) -> Result<Settled> {
         self.give_back_with(claims, CallOptions::default()).await
     }
@@ -389,10 +494,23 @@ impl Inbox {
         Ok(settled)
     }
 
-    /// Extends claims: they expire `lease` from now. Items that were claimed together expire together.
+    /// Extends claims: they expire `lease` from now, 1 millisecond to 24 hours. Items that were claimed together expire together.
     ///
     /// # Errors
-    /// Returns an error if the lease is invalid, or the store is unavailable.
+    /// Returns an error if the lease is invalid, or the store is unavailable. A claim that is not valid any more is in
+    /// [`Settled::stale`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// let item = inbox.claim().lease(Duration::from_secs(10)).take().await?.remove(0);
+    /// let extended = inbox.extend(&[item.claim], Duration::from_secs(60)).await?;
+    /// assert_eq!((extended.done, extended.stale.len()), (1, 0));
+    /// # Ok(()) }
+    /// ```
     pub async fn extend(&self, claims: &[ClaimId], lease: Duration) -> Result<Settled> {
         check::queue(&self.queue)?;
         check::together("claims", claims.len())?;
@@ -404,32 +522,54 @@ impl Inbox {
         self.turno.store().inbox_extend(&ask).await
     }
 
-    /// Requeues failed items, those with the ids or all of them. Returns how many.
+    /// Requeues failed items, those with the ids or all of them. Returns the number of items.
     ///
     /// The history has an entry for each thousand, with the [user](Inbox::user) and the [reason](Inbox::reason).
     ///
     /// # Errors
     /// Returns an error if the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::inbox::{Again, Failure};
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// let claim = inbox.claim().take().await?[0].claim;
+    /// inbox.fail(&[Failure { again: Again::Never, ..Failure::from(claim) }]).await?;
+    ///
+    /// let operator = inbox.clone().user("ana").reason("the mail server is back");
+    /// assert_eq!(operator.requeue(None).await?, 1);
+    /// assert_eq!(inbox.stats().await?.pending, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn requeue(&self, ids: Option<&[ItemId]>) -> Result<u64> {
         self.decide(Decision::Requeue, ids).await
     }
 
-    /// Discards failed items, those with the ids or all of them. Returns how many.
+    /// Discards failed items, those with the ids or all of them. Returns the number of items.
     ///
     /// The items and their errors are deleted. Their keys stay known for as long as those of completed items, so that a
     /// repeated push is still a duplicate. The history has an entry for each thousand, with the [user](Inbox::user) and the
     /// [reason](Inbox::reason).
     ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
-    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
-    /// let mail = turno.inbox("mail").user("ana").reason("the addresses do not exist");
-    /// assert_eq!(mail.discard(None).await?, 0);
-    /// # Ok(()) }
-    /// ```
-    ///
     /// # Errors
     /// Returns an error if the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::inbox::{Again, Failure};
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// let item = inbox.push("hello").await?.id;
+    /// let claim = inbox.claim().take().await?[0].claim;
+    /// inbox.fail(&[Failure { again: Again::Never, ..Failure::from(claim) }]).await?;
+    ///
+    /// let operator = inbox.clone().user("ana").reason("there is no such address");
+    /// assert_eq!(operator.discard(Some(&[item])).await?, 1);
+    /// assert_eq!(inbox.stats().await?.failed, 0);
+    /// # Ok(()) }
+    /// ```
     pub async fn discard(&self, ids: Option<&[ItemId]>) -> Result<u64> {
         self.decide(Decision::Discard, ids).await
     }
@@ -474,13 +614,26 @@ impl Inbox {
         Ok(all)
     }
 
-    /// Resets items that were claimed at least `older_than` ago: they are claimable again. Returns how many.
+    /// Resets items that were claimed at least `older_than` ago: they are claimable again. Returns the number of items.
     ///
-    /// The old claims become stale. For workers that hang; the claims of crashed ones expire anyway. The history has an
-    /// entry for each thousand, with the [user](Inbox::user) and the [reason](Inbox::reason).
+    /// The old claims become stale. Use it for workers that hang; the claims of crashed workers expire without it. The history has
+    /// an entry for each thousand, with the [user](Inbox::user) and the [reason](Inbox::reason).
     ///
     /// # Errors
-    /// Returns an error if the user or the reason is invalid, or the store is unavailable.
+    /// Returns an error if `older_than` is longer than ten years, the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// let hanging = inbox.claim().take().await?;
+    /// let operator = inbox.clone().user("ana").reason("the worker hangs");
+    /// assert_eq!(operator.reset(Duration::ZERO).await?, 1);
+    /// assert_eq!(inbox.complete(&[hanging[0].claim]).await?.done, 0); // the claim is stale
+    /// # Ok(()) }
+    /// ```
     pub async fn reset(&self, older_than: Duration) -> Result<u64> {
         check::queue(&self.queue)?;
         let user = self.own_user();
@@ -510,10 +663,11 @@ impl Inbox {
     /// Returns an error if nothing was ever pushed to the queue ([`Error::is_no_queue`]), its name is invalid, or the store
     /// is unavailable.
     ///
-    /// # Examples
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
     /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// turno.inbox("mail").push("hello").await?;
+    /// assert_eq!(turno.inbox("mail").stats().await?.pending, 1);
     /// assert!(turno.inbox("mial").stats().await.unwrap_err().is_no_queue());
     /// # Ok(()) }
     /// ```
@@ -532,10 +686,23 @@ impl Inbox {
         })
     }
 
-    /// Returns one page of the items in one state, in order of their ids; completed ones newest first.
+    /// Returns one page of the items in one state, in order of their ids; completed ones newest first. A page has at most `limit`
+    /// items, 1 to 1000; the next page begins after the id of the last item.
     ///
     /// # Errors
     /// As [`Inbox::stats`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::inbox::ItemState;
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push_many(["to ana", "to ben"]).await?;
+    /// let first = inbox.list(ItemState::Pending, None, 1).await?;
+    /// let second = inbox.list(ItemState::Pending, Some(first[0].id), 1).await?;
+    /// assert_eq!(second[0].payload.as_deref(), Some("\"to ben\""));
+    /// # Ok(()) }
+    /// ```
     pub async fn list(
         &self,
         state: ItemState,

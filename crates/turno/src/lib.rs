@@ -26,22 +26,27 @@
 //!
 //! # What a lock is, and is not
 //!
-//! A lock is a *lease* plus a *fencing token*: it is yours until a time, and a number that only grows
-//! says whose turn it is. Nothing can stop a process that was paused for longer than its lease from
-//! waking up and writing. So exclusion is guaranteed for writes that present the token:
+//! A lock is a *lease* plus a *fencing token*: the right to the resource until a time, and a number that
+//! grows with each grant. Nothing can stop a process that was paused for longer than its lease from
+//! resuming and writing. So exclusion is guaranteed only for writes that check the token:
 //! [`Lease::guard`](lock::Lease::guard) does that in one call, inside your own transaction.
 //!
-//! - [`lock`]: one at a time.
-//! - [`inbox`]: work that is never lost, and done by one worker at a time.
-//! - [`outbox`]: events that are published if and only if their transaction commits.
-//! - [`sink`]: where they go.
-//! - [`once`]: a request is answered once, however often it is repeated.
-//! - [`adopt`]: an inbox on a table that you already have.
-//! - [`schedule`]: periodic work.
-//! - [`overview`]: the state of a store, for dashboards and metrics.
-//! - [`access`]: who may ask a server.
-//! - [`store`]: the seam, for those who write a store.
-//! - [`tx`]: the transactions of yours that Turno can work in.
+//! # Modules
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`lock`] | locks: one holder at a time |
+//! | [`inbox`] | work that is never lost, and processed by one worker at a time |
+//! | [`outbox`] | events that are published if and only if their transaction commits |
+//! | [`sink`] | the destinations of events: RabbitMQ, NATS, webhooks |
+//! | [`once`] | a request is processed once, and each repetition gets the stored answer |
+//! | [`adopt`] | an inbox on a table that you already have |
+//! | [`schedule`] | periodic work |
+//! | [`history`] | how leases ended, and the actions of operators |
+//! | [`overview`] | the state of a store, for dashboards and metrics |
+//! | [`access`] | the access tokens of a server |
+//! | [`tx`] | the drivers whose transactions Turno can take part in |
+//! | [`store`] | the trait that a store implements |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

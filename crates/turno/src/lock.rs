@@ -64,6 +64,18 @@ use crate::uncancelled::{self, ReleaseOnCancel};
 
 /// The handle of a lock, and the options of its next call. Nothing happens before [`Lock::acquire`], [`Lock::run`] or another
 /// `async` method.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+/// use std::time::Duration;
+///
+/// let turno = turno::Turno::connect("sqlite::memory:").await?;
+/// let report = || turno.lock("loan/1").shared().ttl(Duration::from_secs(60)).user("ana").description("monthly report");
+/// let _readers = [report().acquire().await?, report().acquire().await?];
+/// assert_eq!(turno.lock("loan/1").status().await?.holders.len(), 2);
+/// assert!(turno.lock("loan/1").acquire().await?.is_busy()); // exclusive
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before acquire or run"]
 pub struct Lock {
@@ -100,31 +112,42 @@ impl Lock {
         }
     }
 
-    /// Sets the TTL: the lease expires after this time, unless it is renewed. Default: that of the settings, 30 seconds.
+    /// Sets the TTL: the lease expires after this time, unless it is renewed. From 1 millisecond to
+    /// [`Settings::max_ttl`](crate::Settings::max_ttl). Default: that of the settings, 30 seconds.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ask.ttl = ttl;
         self
     }
 
-    /// Sets the owner. A second acquire by the same owner succeeds, and adds a hold. Default: a new UUID.
+    /// Sets the owner, at most 255 bytes. A second acquire by the same owner succeeds, and adds a hold. Default: a new UUID.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let lock = turno.lock("loan/1").owner("worker-1");
+    /// let _first = lock.clone().acquire().await?;
+    /// let second = lock.acquire().await?.acquired().expect("it is the same owner");
+    /// assert_eq!(second.grant().holds, 2);
+    /// # Ok(()) }
+    /// ```
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.ask.owner = owner.into();
         self
     }
 
-    /// Sets the user, for status and history. Default: that of the settings.
+    /// Sets the user, for status and history, at most 255 bytes. Default: that of the settings.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.ask.attribution.user = Some(user.into());
         self
     }
 
-    /// Sets the application, for status and history. Default: that of the settings.
+    /// Sets the application, for status and history, at most 255 bytes. Default: that of the settings.
     pub fn service(mut self, service: impl Into<String>) -> Self {
         self.ask.attribution.service = Some(service.into());
         self
     }
 
-    /// Sets a description of the work, for status and history. Default: none.
+    /// Sets a description of the work, for status and history, at most 1000 bytes. Default: none.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.ask.attribution.description = Some(description.into());
         self
@@ -138,6 +161,19 @@ impl Lock {
     }
 
     /// Waits up to this long for a busy lock, at most 24 hours. Default: no wait.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let lease = turno.lock("loan/1").acquire().await?.acquired().ok_or("busy")?;
+    /// let waiter = turno.lock("loan/1").wait(Duration::from_secs(10)).fifo().acquire();
+    /// let (acquired, released) = tokio::join!(waiter, lease.release());
+    /// assert!(!acquired?.is_busy());
+    /// # released?;
+    /// # Ok(()) }
+    /// ```
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
@@ -149,7 +185,7 @@ impl Lock {
         self
     }
 
-    /// Sets the retry policy for a busy lock, as an alternative to [`Lock::wait`]. Default: that of the settings.
+    /// Sets the retry policy for a busy lock, as an alternative to [`Lock::wait`]. Default: that of the settings, one attempt.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
@@ -161,19 +197,28 @@ impl Lock {
         self
     }
 
-    /// Acquires one of this many permits. All callers of a resource should use the same number. Default: exclusive.
+    /// Acquires one of this many permits, 1 to 10,000. All callers of a resource should use the same number. Default: exclusive.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let permit = || turno.lock("bank-api").permits(2).acquire();
+    /// let _permits = [permit().await?, permit().await?];
+    /// assert!(permit().await?.is_busy());
+    /// # Ok(()) }
+    /// ```
     pub fn permits(mut self, permits: u32) -> Self {
         self.ask.mode = LockMode::Permits(permits);
         self
     }
 
-    /// Keeps the lock busy for at least this time, even if it is released sooner. Default: none.
+    /// Keeps the lock busy for at least this time after the acquire, even if it is released sooner. At most the TTL. Default: none.
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
         self.ask.min_hold = Some(min_hold);
         self
     }
 
-    /// Ends the lease after this time, however often it is renewed. Default: no limit.
+    /// Ends the lease this long after the acquire, however often it is renewed. At least 1 millisecond. Default: no limit.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.ask.max_hold = Some(max_hold);
         self
@@ -227,6 +272,19 @@ impl Lock {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the store is unavailable. A busy lock is not an error.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::lock::Acquire;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let _held = turno.lock("loan/1").user("ana").acquire().await?;
+    /// match turno.lock("loan/1").acquire().await? {
+    ///     Acquire::Acquired(lease) => panic!("acquired with token {}", lease.token()),
+    ///     Acquire::Busy(busy) => assert_eq!(busy.holder.and_then(|holder| holder.user).as_deref(), Some("ana")),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire(mut self) -> Result<Acquire> {
         self.check()?;
         self.ask.request = self.own_request();
@@ -235,6 +293,19 @@ impl Lock {
     }
 
     /// Sets which hold [`Lock::release`] ends, by the request id of the acquire that took it. Default: the newest hold.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::lock::ReleaseOutcome;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let lock = turno.lock("loan/1").owner("worker-1");
+    /// let first = uuid::Uuid::now_v7();
+    /// let lease = lock.clone().request(first).acquire().await?.acquired().ok_or("busy")?.detach();
+    /// lock.clone().acquire().await?.acquired().ok_or("busy")?.detach(); // a second hold of the same lease
+    /// assert_eq!(lock.hold(first).release(lease.token).await?, ReleaseOutcome::Released { holds: 1 });
+    /// # Ok(()) }
+    /// ```
     pub fn hold(mut self, request: Uuid) -> Self {
         self.hold = Some(request);
         self
@@ -315,7 +386,7 @@ impl Lock {
     }
 
     /// Ends the lease with this token although its holder has not released it. For an operator, not for a program: the
-    /// [user](Lock::user) and the reason go into the [history](Turno::history).
+    /// [user](Lock::user) and the reason (at most 1000 bytes) go into the [history](Turno::history).
     ///
     /// # Errors
     /// Returns an error if the resource's name, the user or the reason is invalid, or the store is unavailable.

@@ -69,6 +69,21 @@ pub(crate) fn wake_name(key: &str) -> String {
 }
 
 /// Options of a request's key; ends with [`Once::run`] or [`Once::begin`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::convert::Infallible;
+/// use std::time::Duration;
+/// use turno::once::OnceError;
+///
+/// let turno = turno::Turno::connect("sqlite::memory:").await?;
+/// let pay = |amount: &str| turno.once("pago/77").fingerprint(amount).ttl(Duration::from_secs(3600));
+/// assert_eq!(pay("10.00").run(async || Ok::<_, Infallible>(1)).await?, 1);
+/// assert_eq!(pay("10.00").run(async || Ok::<_, Infallible>(2)).await?, 1); // the stored answer
+/// let other = pay("99.00").run(async || Ok::<_, Infallible>(3)).await;
+/// assert!(matches!(other, Err(OnceError::Mismatch)));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens before run or begin"]
 pub struct Once {
@@ -133,39 +148,61 @@ impl Once {
         }
     }
 
-    /// Sets the hash of the request's content. The same key with another fingerprint is a mismatch.
+    /// Sets the hash of the request's content, at most 255 bytes. The same key with another fingerprint is a mismatch. Default:
+    /// none, and the content is not compared.
     pub fn fingerprint(mut self, fingerprint: impl Into<String>) -> Self {
         self.ask.fingerprint = Some(fingerprint.into());
         self
     }
 
-    /// Sets the lease: a run that is neither ended nor extended for this long becomes unknown. Default: 30 seconds.
-    /// [`Once::run`] extends it while the work is running.
+    /// Sets the lease: a run that is neither ended nor extended for this long becomes unknown. From 1 millisecond to 24 hours.
+    /// Default: 30 seconds. [`Once::run`] extends it while the work is running.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.ask.lease = lease;
         self
     }
 
-    /// Sets how long the answer is kept. Default: a day. With zero, no answer is kept: repetitions are then only rejected while
-    /// the work is in flight.
+    /// Sets how long the answer is kept, at most ten years. Default: a day. With zero, no answer is kept: repetitions are then only
+    /// rejected while the work is in flight.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ask.ttl = ttl;
         self
     }
 
     /// Sets what happens if an earlier run is unknown. Default: [`AfterUnknown::Refuse`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::AfterUnknown;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?.release_unknown().await?;
+    /// let again = turno.once("pago/77").unknown(AfterUnknown::Rerun);
+    /// assert_eq!(again.run(async || Ok::<_, turno::Error>("receipt 1".to_owned())).await?, "receipt 1");
+    /// # Ok(()) }
+    /// ```
     pub fn unknown(mut self, unknown: AfterUnknown) -> Self {
         self.ask.unknown = unknown;
         self
     }
 
-    /// Sets the maximum time to wait for the answer of another caller's run. Default: no wait.
+    /// Sets the maximum time to wait for the answer of another caller's run, at most 24 hours. Default: no wait.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Sets the maximum number of live keys of one scope, such as a principal or a tenant.
+    /// Sets the maximum number of live keys of one scope, such as a principal or a tenant, 1 to 1,000,000. Default: no limit.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::Begin;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let _claim = turno.once("pago/77").quota("ana", 1).begin().await?;
+    /// assert!(matches!(turno.once("pago/78").quota("ana", 1).begin().await?, Begin::OverQuota));
+    /// # Ok(()) }
+    /// ```
     pub fn quota(mut self, scope: impl Into<String>, most: u32) -> Self {
         self.ask.quota = Some(Quota {
             scope: scope.into(),
@@ -199,6 +236,20 @@ impl Once {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::Begin;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let claim = turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?;
+    /// assert!(matches!(turno.once("pago/77").begin().await?, Begin::InFlight(_)));
+    ///
+    /// claim.complete("receipt 1").await?;
+    /// let Begin::Replay(answer) = turno.once("pago/77").begin().await? else { panic!("the work is done") };
+    /// assert_eq!(answer.get::<String>()?.as_deref(), Some("receipt 1"));
+    /// # Ok(()) }
+    /// ```
     pub async fn begin(&self) -> Result<Begin> {
         let ask = &self.ask;
         check::name("key", &ask.key)?;
@@ -226,7 +277,7 @@ impl Once {
         self
     }
 
-    /// Sets why the key is forgotten or resolved, for the [history](Turno::history). Default: none.
+    /// Sets why the key is forgotten or resolved, for the [history](Turno::history), at most 1000 bytes. Default: none.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
         self
@@ -238,9 +289,13 @@ impl Once {
     /// Returns an error if the key is invalid, or the store is unavailable.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::OnceState;
+    ///
     /// let turno = turno::Turno::connect("sqlite::memory:").await?;
     /// assert!(turno.once("pago/77").status().await?.is_none());
+    /// turno.once("pago/77").run(async || Ok::<_, turno::Error>(7)).await?;
+    /// assert_eq!(turno.once("pago/77").status().await?.map(|view| view.state), Some(OnceState::Done));
     /// # Ok(()) }
     /// ```
     pub async fn status(self) -> Result<Option<OnceView>> {
@@ -310,15 +365,27 @@ impl Once {
 }
 
 impl Turno {
-    /// Starts a request that is identified by its key and done once.
+    /// Returns the handle of a once key, at most 255 bytes: [`Once::run`], [`Once::begin`], [`Once::status`].
     pub fn once(&self, key: impl Into<String>) -> Once {
         Once::new(self.clone(), key.into())
     }
 
-    /// Completes a run by its claim. The answer is JSON text.
+    /// Completes a run by its claim, for a process that has only the id of [`Claim::detach`]. The answer is JSON text, or `None`
+    /// for no answer. `ttl` is how long it is kept, at most ten years; `None` is the TTL of the begin.
     ///
     /// # Errors
     /// Returns an error if the answer is not JSON or too large, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::OnceSettled;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let claim = turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?.detach();
+    /// // In another process:
+    /// assert_eq!(turno.once_complete(&claim, Some(r#"{"receipt": 1}"#), None).await?, OnceSettled::Done);
+    /// # Ok(()) }
+    /// ```
     pub async fn once_complete(
         &self,
         claim: &OnceClaim,
@@ -338,10 +405,21 @@ impl Turno {
         Ok(settled)
     }
 
-    /// Releases a run by its claim.
+    /// Releases a run by its claim, for a process that has only the id of [`Claim::detach`].
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::{OnceSettled, Released};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let claim = turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?.detach();
+    /// assert_eq!(turno.once_release(&claim, Released::Undone).await?, OnceSettled::Done);
+    /// assert!(turno.once("pago/77").begin().await?.fresh().is_some());
+    /// # Ok(()) }
+    /// ```
     pub async fn once_release(&self, claim: &OnceClaim, released: Released) -> Result<OnceSettled> {
         let ask = OnceRelease {
             claim: claim.clone(),
@@ -352,10 +430,21 @@ impl Turno {
         Ok(settled)
     }
 
-    /// Extends a run by its claim.
+    /// Extends a run by its claim: it expires `lease` from now, 1 millisecond to 24 hours.
     ///
     /// # Errors
     /// Returns an error if the lease is invalid or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use turno::once::OnceSettled;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let claim = turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?.detach();
+    /// assert_eq!(turno.once_extend(&claim, Duration::from_secs(60)).await?, OnceSettled::Done);
+    /// # Ok(()) }
+    /// ```
     pub async fn once_extend(&self, claim: &OnceClaim, lease: Duration) -> Result<OnceSettled> {
         check::lease(lease)?;
         let ask = OnceExtend {
@@ -365,10 +454,22 @@ impl Turno {
         self.store().once_extend(&ask).await
     }
 
-    /// Returns one page of the keys that are in flight, done or unknown, in order, without their answers.
+    /// Returns one page of the keys that are in flight, done or unknown, in order, without their answers. The page size is 1 to
+    /// 1000.
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::{OnceList, OnceState};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?.release_unknown().await?;
+    /// let unknown = OnceList { state: Some(OnceState::Unknown), prefix: "pago/".into(), limit: 100, ..OnceList::default() };
+    /// assert_eq!(turno.once_list(unknown).await?[0].key, "pago/77");
+    /// # Ok(()) }
+    /// ```
     pub async fn once_list(&self, mut ask: OnceList) -> Result<Vec<OnceView>> {
         ask.limit = ask.limit.clamp(1, check::MAX_PAGE);
         self.store().once_list(&ask).await

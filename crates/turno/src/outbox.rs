@@ -46,7 +46,7 @@ use crate::tx::Transaction;
 /// Maximum number of dead events that one call requeues.
 const PAGE: u32 = 1000;
 
-/// The handle of the outbox of a store.
+/// The handle of the outbox of a store. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Outbox {
     turno: Turno,
@@ -74,7 +74,7 @@ impl Outbox {
         self
     }
 
-    /// Sets the reason of a requeue or a discard, for the [history](Turno::history). Default: none.
+    /// Sets the reason of a requeue or a discard, for the [history](Turno::history), at most 1000 bytes. Default: none.
     #[must_use = "it is another handle"]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
@@ -104,10 +104,21 @@ impl Outbox {
         first(&self.emit_many([event]).await?)
     }
 
-    /// Emits several events outside a transaction, all or none, in their order. Returns their ids.
+    /// Emits several events outside a transaction, at most 10,000, all or none, in their order. Returns their ids.
     ///
     /// # Errors
     /// As [`Outbox::emit`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::outbox::Event;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let events = [Event::new("TicketCreatedEvent", &7), Event::new("TicketClosedEvent", &7)];
+    /// let ids = turno.outbox().emit_many(events).await?;
+    /// assert_eq!(ids.len(), 2);
+    /// # Ok(()) }
+    /// ```
     pub async fn emit_many(
         &self,
         events: impl IntoIterator<Item = impl Into<Event>>,
@@ -186,6 +197,22 @@ impl Outbox {
     ///
     /// # Errors
     /// As [`Outbox::emit_in`]; all events are checked before the first one is written.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// use turno::outbox::Event;
+    ///
+    /// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// let mut connection = rusqlite::Connection::open(&file)?;
+    /// let mut tx = connection.transaction()?;
+    /// let events = [Event::new("TicketCreatedEvent", &7), Event::new("TicketClosedEvent", &7)];
+    /// turno.outbox().emit_many_in(&mut tx, &events).await?;
+    /// tx.rollback()?;
+    /// assert_eq!(turno.outbox().stats().await?.total, 0); // neither was emitted
+    /// # Ok(()) }
+    /// ```
     pub async fn emit_many_in(
         &self,
         tx: &mut impl Transaction,
@@ -202,6 +229,15 @@ impl Outbox {
     ///
     /// # Errors
     /// Returns the error that [`Outbox::emit`] would return for an invalid event.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::outbox::Event;
+    ///
+    /// let outbox = turno::Turno::connect("sqlite::memory:").await?.outbox();
+    /// assert_eq!(outbox.check(&Event::new("", &7)).unwrap_err().field(), Some("type"));
+    /// # Ok(()) }
+    /// ```
     pub fn check(&self, event: &Event) -> Result<()> {
         event.check(self.turno.settings().max_payload)
     }
@@ -216,7 +252,7 @@ impl Outbox {
             .collect()
     }
 
-    /// Creates a relay, which publishes events to a sink. Nothing happens before [`Relay::run`].
+    /// Creates a relay, which publishes events to a sink. Nothing happens before [`Relay::run`], which has an example.
     pub fn relay(&self, sink: Arc<dyn Sink>) -> Relay {
         Relay::new(self.clone(), sink)
     }
@@ -225,15 +261,40 @@ impl Outbox {
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    /// use turno::outbox::Event;
+    ///
+    /// let outbox = turno::Turno::connect("sqlite::memory:").await?.outbox();
+    /// outbox.emit(Event::new("TicketCreatedEvent", &7)).await?;
+    /// outbox.emit(Event::new("TicketReminderEvent", &7).delay(Duration::from_secs(3600))).await?;
+    /// let stats = outbox.stats().await?;
+    /// assert_eq!((stats.pending, stats.scheduled), (1, 1));
+    /// # Ok(()) }
+    /// ```
     pub async fn stats(&self) -> Result<OutboxStats> {
         self.turno.store().outbox_stats().await
     }
 
     /// Returns one page of the events in one state, in the order of their emission; dispatched ones newest first, and in whole
-    /// batches. The next page begins after the `seq` of the last event.
+    /// batches. The page size `limit` is 1 to 1000. The next page begins after the `seq` of the last event.
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::outbox::{Event, EventState};
+    ///
+    /// let outbox = turno::Turno::connect("sqlite::memory:").await?.outbox();
+    /// outbox.emit_many([Event::new("TicketCreatedEvent", &7), Event::new("TicketClosedEvent", &7)]).await?;
+    /// let first = outbox.list(EventState::Pending, None, 1).await?;
+    /// let second = outbox.list(EventState::Pending, Some(first[0].seq), 1).await?;
+    /// assert_eq!(second[0].kind.as_deref(), Some("TicketClosedEvent"));
+    /// # Ok(()) }
+    /// ```
     pub async fn list(
         &self,
         state: EventState,
@@ -248,10 +309,22 @@ impl Outbox {
         self.turno.store().outbox_list(&ask).await
     }
 
-    /// Returns an event by its id, in any state; `None` if it does not exist, or not any more.
+    /// Returns an event by its id, in any state; `None` if it was never emitted, or a sweep has deleted its record.
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::outbox::{Event, EventState};
+    ///
+    /// let outbox = turno::Turno::connect("sqlite::memory:").await?.outbox();
+    /// let id = outbox.emit(Event::new("TicketCreatedEvent", &7)).await?;
+    /// let event = outbox.find(id).await?.expect("it was emitted");
+    /// assert_eq!(event.state, EventState::Pending);
+    /// assert!(outbox.find(uuid::Uuid::now_v7()).await?.is_none());
+    /// # Ok(()) }
+    /// ```
     pub async fn find(&self, id: Uuid) -> Result<Option<EventView>> {
         self.turno.store().outbox_find(id).await
     }
@@ -262,6 +335,31 @@ impl Outbox {
     ///
     /// # Errors
     /// Returns an error if the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// # #[derive(Debug)] struct Refuses;
+    /// # #[async_trait::async_trait] impl turno::sink::Sink for Refuses {
+    /// #     fn name(&self) -> String { "refuses".to_owned() }
+    /// #     async fn ready(&self) -> Result<(), turno::sink::Outage> { Ok(()) }
+    /// #     async fn publish(&self, events: &[turno::sink::Outgoing]) -> Vec<turno::sink::PublishResult> {
+    /// #         vec![turno::sink::PublishResult::Refused("no such exchange".to_owned()); events.len()]
+    /// #     }
+    /// # }
+    /// use std::sync::Arc;
+    /// use turno::outbox::Event;
+    ///
+    /// let outbox = turno::Turno::connect("sqlite::memory:").await?.outbox();
+    /// let id = outbox.emit(Event::new("TicketCreatedEvent", &7)).await?;
+    /// # let shutdown = async { while outbox.stats().await.unwrap().dead == 0 { tokio::time::sleep(std::time::Duration::from_millis(5)).await } };
+    /// // This sink refuses every event.
+    /// outbox.relay(Arc::new(Refuses)).max_attempts(1).run(shutdown).await?;
+    /// assert_eq!(outbox.stats().await?.dead, 1);
+    /// let operator = outbox.clone().user("ana").reason("the exchange exists now");
+    /// assert_eq!(operator.requeue(Some(&[id])).await?, 1);
+    /// assert_eq!(outbox.stats().await?.pending, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn requeue(&self, ids: Option<&[Uuid]>) -> Result<u64> {
         let user = self.own_user();
         check::operator(user.as_deref(), self.reason.as_deref())?;
@@ -296,6 +394,30 @@ impl Outbox {
     ///
     /// # Errors
     /// Returns an error if the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// # #[derive(Debug)] struct Refuses;
+    /// # #[async_trait::async_trait] impl turno::sink::Sink for Refuses {
+    /// #     fn name(&self) -> String { "refuses".to_owned() }
+    /// #     async fn ready(&self) -> Result<(), turno::sink::Outage> { Ok(()) }
+    /// #     async fn publish(&self, events: &[turno::sink::Outgoing]) -> Vec<turno::sink::PublishResult> {
+    /// #         vec![turno::sink::PublishResult::Refused("no such exchange".to_owned()); events.len()]
+    /// #     }
+    /// # }
+    /// use std::sync::Arc;
+    /// use turno::outbox::{Event, EventState};
+    ///
+    /// let outbox = turno::Turno::connect("sqlite::memory:").await?.outbox();
+    /// let id = outbox.emit(Event::new("TicketCreatedEvent", &7)).await?;
+    /// # let shutdown = async { while outbox.stats().await.unwrap().dead == 0 { tokio::time::sleep(std::time::Duration::from_millis(5)).await } };
+    /// // This sink refuses every event.
+    /// outbox.relay(Arc::new(Refuses)).max_attempts(1).run(shutdown).await?;
+    /// let operator = outbox.clone().reason("the ticket was a test");
+    /// assert_eq!(operator.discard(&[id], "ana").await?, 1);
+    /// assert_eq!(outbox.find(id).await?.map(|event| event.state), Some(EventState::Discarded));
+    /// # Ok(()) }
+    /// ```
     pub async fn discard(&self, ids: &[Uuid], user: &str) -> Result<u64> {
         check::together("ids", ids.len())?;
         check::operator(Some(user), self.reason.as_deref())?;

@@ -100,10 +100,26 @@ impl Schedule {
         self
     }
 
-    /// Pushes ticks until `shutdown` resolves.
+    /// Pushes an item at each tick until `shutdown` resolves. Run it in every instance: each tick is pushed once.
+    ///
+    /// Cancel-safe: dropping the future stops the schedule.
     ///
     /// # Errors
-    /// Returns an error if an argument is invalid. While the store is unavailable, it retries.
+    /// Returns an error if an argument is invalid. While the store is unavailable, it retries every second.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let cleanup = turno.inbox("cleanup");
+    /// let first_tick = async {
+    ///     let items = cleanup.claim().wait(Duration::from_secs(10)).take().await;
+    ///     assert_eq!(items.map(|items| items.len()).ok(), Some(1));
+    /// };
+    /// turno.schedule("cleanup", "* * * * * *").run(first_tick).await?; // every second
+    /// # Ok(()) }
+    /// ```
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let plan = self.plan()?;
         tokio::select! {
@@ -116,6 +132,18 @@ impl Schedule {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let pause = turno.schedule("cleanup", "* * * * *").tick().await?; // every minute
+    /// assert!(pause <= Duration::from_secs(60));
+    /// let error = turno.schedule("cleanup", "every minute").tick().await.unwrap_err();
+    /// assert_eq!(error.field(), Some("cron"));
+    /// # Ok(()) }
+    /// ```
     pub async fn tick(&self) -> Result<Duration> {
         self.tick_now(&self.plan()?).await
     }

@@ -23,7 +23,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Retry {
     /// Number of attempts, including the first one. Default: 1.
     pub max: u32,
-    /// Pause between two attempts.
+    /// Pause between two attempts. Default: 500 milliseconds.
     pub delay: Duration,
 }
 
@@ -91,42 +91,52 @@ impl CallOptions {
 }
 
 /// Defaults and limits of every call.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+/// let mut settings = turno::Settings::default();
+/// settings.max_payload = 64 * 1024;
+/// let turno = turno::Turno::builder().settings(settings).connect("sqlite::memory:").await?;
+/// let error = turno.inbox("mail").push(&"x".repeat(100_000)).await.unwrap_err();
+/// assert_eq!(error.field(), Some("payload"));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Settings {
-    /// TTL of a lease if the call gives none.
+    /// TTL of a lease if the call gives none. Default: 30 seconds.
     pub ttl: Duration,
-    /// Longest accepted TTL.
+    /// Longest accepted TTL. Default: 24 hours.
     pub max_ttl: Duration,
-    /// Retry policy for a busy lock.
+    /// Retry policy for a busy lock. Default: one attempt.
     pub retry: Retry,
-    /// User name if a call gives none.
+    /// User name if a call gives none. Default: none.
     pub user: Option<String>,
-    /// Service name if a call gives none.
+    /// Service name if a call gives none. Default: none.
     pub service: Option<String>,
-    /// Size of the connection pool. Not used by a store that has no pool.
+    /// Maximum number of connections of the pool. Default: 16. Not used by a store that has no pool.
     pub connections: usize,
-    /// Maximum age of a connection. Each connection lives up to a tenth less, so that they do not all end at the same
-    /// time.
+    /// Maximum age of a connection. Default: 30 minutes. Each connection lives up to a tenth less, so that they do not all end at
+    /// the same time.
     pub connection_max_age: Duration,
     /// Maximum time that one call waits for the database server: for a connection, for locks of other transactions
-    /// and for the response. Then the call is cancelled on the server, and fails as unavailable.
+    /// and for the response. Then the call is cancelled on the server, and fails as unavailable. Default: 10 seconds.
     pub call_timeout: Duration,
-    /// Whether connecting migrates the schema.
+    /// Whether connecting migrates the schema. Default: [`Migrate::Auto`].
     pub migrate: Migrate,
-    /// Whether a migration creates the database's roles and grants rights to them.
+    /// Whether a migration creates the database's roles and grants rights to them. Default: [`Roles::Grant`].
     pub roles: Roles,
-    /// Largest accepted payload, in bytes.
+    /// Largest accepted payload, in bytes. Default: 1 MiB.
     pub max_payload: usize,
-    /// Maximum total size of the payloads of one claim, in bytes. A single item is claimed whatever its size.
+    /// Maximum total size of the payloads of one claim, in bytes. Default: 16 MiB. A single item is claimed whatever its size.
     pub max_claim_bytes: usize,
-    /// Whether concurrent calls are sent to the store in batches.
+    /// Whether concurrent calls are sent to the store in batches. Default: [`Batching::Batched`].
     pub batching: Batching,
     /// Longest time for which an idle worker, relay, sweeper or waiter does not poll the store. They know when the next
     /// item is due, and are notified of all other changes; this bounds the delay that a lost notification can cause.
-    /// Where notifications do not arrive, as behind a pooler, they poll more often.
+    /// Where notifications do not arrive, as behind a pooler, they poll more often. Default: 15 minutes; at least 10 milliseconds.
     pub idle_poll_max: Duration,
-    /// Keys that encrypt stored answers. With `None`, answers are stored in plain text.
+    /// Keys that encrypt stored answers. Default: `None`, answers are stored in plain text.
     pub answer_keys: Option<AnswerKeys>,
 }
 

@@ -60,8 +60,8 @@ pub trait Sink: fmt::Debug + Send + Sync {
     /// Returns what is wrong, and what to do about it.
     async fn ready(&self) -> Result<(), Outage>;
 
-    /// Publishes events in their order, and waits for the response to each. Returns the same number of
-    /// fates, in the same order.
+    /// Publishes events in their order, and waits for the response to each. Returns one result per event, in the same
+    /// order.
     ///
     /// If the future is dropped, any of the events may have arrived, and the relay assumes that.
     async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult>;
@@ -127,6 +127,14 @@ pub struct Outage {
 impl Outage {
     /// Creates an outage. The reason says what is wrong and what to do about it. It is shown to users, so it must not contain a
     /// password.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use turno::sink::Outage;
+    ///
+    /// let outage = Outage::new("the broker rejects the login: check the password").with_retry_after(Duration::from_secs(60));
+    /// assert_eq!(outage.retry_after(), Some(Duration::from_secs(60)));
+    /// ```
     pub fn new(reason: impl Into<String>) -> Self {
         Outage {
             reason: reason.into(),
@@ -134,7 +142,8 @@ impl Outage {
         }
     }
 
-    /// Sets the pause that the destination requests. The relay waits for that long, but at most an hour.
+    /// Sets the pause that the destination requests. The relay waits for that long, but at most an hour. Default: the relay's
+    /// [backoff](crate::outbox::Relay::outage_backoff).
     #[must_use = "it is another outage"]
     pub fn with_retry_after(mut self, pause: Duration) -> Self {
         self.retry_after = Some(pause);

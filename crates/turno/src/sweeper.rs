@@ -43,7 +43,7 @@ impl fmt::Debug for Sweeper {
 }
 
 impl Turno {
-    /// Creates a sweeper, which sweeps regularly.
+    /// Creates a sweeper, which sweeps regularly. Nothing happens before [`Sweeper::run`].
     pub fn sweeper(&self) -> Sweeper {
         Sweeper {
             turno: self.clone(),
@@ -77,6 +77,18 @@ impl Sweeper {
     /// Sweeps until `shutdown` resolves. A sweep that fails is logged and repeated after the next pause.
     ///
     /// Cancel-safe: dropping the future stops the sweeper.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel::<turno::lock::Swept>();
+    /// let report = move |swept| { let _ = sender.send(swept); };
+    /// let first_sweep = async { assert!(receiver.recv().await.is_some_and(|swept| swept.is_empty())) };
+    /// turno.sweeper().every(Duration::from_millis(10)).on_sweep(report).run(first_sweep).await;
+    /// # Ok(()) }
+    /// ```
     pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) {
         tokio::select! {
             () = shutdown => {}

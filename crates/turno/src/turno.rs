@@ -49,22 +49,49 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const MIN_IDLE_POLL: Duration = Duration::from_millis(10);
 
 impl Turno {
-    /// Connects to `sqlite:FILE`, `sqlite::memory:` or `postgres://…`, with the default settings.
+    /// Connects to `sqlite:FILE`, `sqlite::memory:` or `postgres://…`, with the default settings. Creates a missing schema, and
+    /// migrates an older one.
     ///
     /// # Errors
     /// Returns an error if the URL is invalid, the store is unavailable, or its schema is newer than this program.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::Turno;
+    ///
+    /// let turno = Turno::connect("sqlite::memory:").await?; // or "sqlite:app.db", or "postgres://user@host/app"
+    /// assert!(!turno.lock("loan/1").acquire().await?.is_busy());
+    /// let error = Turno::connect("mysql://localhost").await.unwrap_err();
+    /// assert_eq!(error.field(), Some("store"));
+    /// # Ok(()) }
+    /// ```
     pub async fn connect(url: &str) -> Result<Self> {
         Turno::builder().connect(url).await
     }
 
-    /// Creates a builder, to connect with other settings.
+    /// Creates a builder, to connect with other settings. [`Builder`] has an example.
     pub fn builder() -> Builder {
         Builder {
             settings: Settings::default(),
         }
     }
 
-    /// Uses a store that is already open, such as an implementation of [`Store`] of your own.
+    /// Uses a store that is already open, such as an implementation of [`Store`] of your own. Neither migrates nor checks its
+    /// schema.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::Turno;
+    ///
+    /// let turno = Turno::connect("sqlite::memory:").await?;
+    /// let mut settings = turno.settings().clone();
+    /// settings.user = Some("ana".to_owned());
+    /// let ana = Turno::with_store(turno.store().clone(), settings); // the same store, with other defaults
+    /// let _lease = ana.lock("loan/1").acquire().await?;
+    /// let status = turno.lock("loan/1").status().await?;
+    /// assert_eq!(status.holders[0].attribution.user.as_deref(), Some("ana"));
+    /// # Ok(()) }
+    /// ```
     pub fn with_store(store: Arc<dyn Store>, settings: Settings) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
             .ok()
@@ -87,12 +114,13 @@ impl Turno {
         }
     }
 
-    /// Returns the handle of a lock: [`Lock::acquire`], [`Lock::run`], [`Lock::status`].
+    /// Returns the handle of a lock: [`Lock::acquire`], [`Lock::run`], [`Lock::status`]. The name of a resource has at most 255
+    /// bytes.
     pub fn lock(&self, resource: impl Into<String>) -> Lock {
         Lock::new(self.clone(), resource.into())
     }
 
-    /// Returns the handle of several locks that are acquired together, all or none.
+    /// Returns the handle of several locks, at most 100, that are acquired together, all or none. [`LockSet`] has an example.
     pub fn locks<R: Into<String>>(&self, resources: impl IntoIterator<Item = R>) -> LockSet {
         LockSet::new(
             self.clone(),
@@ -100,7 +128,8 @@ impl Turno {
         )
     }
 
-    /// Returns the handle of a queue: [`Inbox::push`], [`Inbox::worker`].
+    /// Returns the handle of a queue: [`Inbox::push`], [`Inbox::worker`]. The name of a queue has at most 255 bytes, and does not
+    /// begin with `$`. The first push creates the queue.
     pub fn inbox(&self, queue: impl Into<String>) -> Inbox {
         Inbox::new(self.clone(), queue.into())
     }
@@ -140,8 +169,8 @@ impl Turno {
         tx.mark_processed(consumer, event).await
     }
 
-    /// Creates a schedule, which pushes an item at each tick of a cron pattern, once for all instances. See
-    /// [`schedule`](crate::schedule).
+    /// Creates a schedule, which pushes an item at each tick of a cron pattern, once for all instances. The pattern has five fields,
+    /// or six if it begins with seconds. Nothing happens before [`Schedule::run`]. See [`schedule`](crate::schedule).
     pub fn schedule(&self, name: impl Into<String>, cron: impl Into<String>) -> Schedule {
         Schedule::new(self.clone(), name.into(), cron.into())
     }
@@ -150,6 +179,16 @@ impl Turno {
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// turno.inbox("mail/welcome").push("to ana").await?;
+    /// turno.inbox("reports").push("monthly").await?;
+    /// let stats = turno.inbox_stats("mail/").await?;
+    /// assert_eq!((stats.len(), stats[0].pending), (1, 1));
+    /// # Ok(()) }
+    /// ```
     pub async fn inbox_stats(&self, prefix: &str) -> Result<Vec<QueueStats>> {
         let ask = InboxStats {
             queue: None,
@@ -158,22 +197,36 @@ impl Turno {
         self.store().inbox_stats(&ask).await
     }
 
-    /// Adopts a table of your own: see [`adopt`](crate::adopt).
+    /// Returns the options to adopt a table of your own. Nothing happens before [`Adopt::apply`]. See [`adopt`](crate::adopt).
     pub fn adopt(&self, table: impl Into<String>) -> Adopt {
         Adopt::new(self.clone(), table.into())
     }
 
-    /// A table that was adopted, to take its rows from.
+    /// Returns the handle of an adopted table: [`Adopted::acquire`], [`Adopted::next`].
     pub fn adopted(&self, table: impl Into<String>) -> Adopted {
         Adopted::new(self.clone(), table.into())
     }
 
-    /// Takes away what [`Turno::adopt`] added to a table, and nothing else: columns that were there before stay.
-    /// Answers what was taken away. What the added columns said is lost.
+    /// Removes the columns, indexes and functions that [`Turno::adopt`] added to a table, with the data in those columns. Columns
+    /// that existed before are not changed. Returns what was removed.
     ///
     /// # Errors
-    /// If the table is not adopted, something else depends on what was added (the message names it, and nothing is
-    /// changed), or the store does not answer.
+    /// Returns an error if the table is not adopted, something else depends on what was added (the message names it, and nothing
+    /// is changed), or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # rusqlite::Connection::open(&file)?.execute_batch("create table notes (id integer primary key, body text); insert into notes (body) values ('one'), ('two')")?;
+    /// # let url = format!("sqlite:{}", file.display());
+    /// let turno = turno::Turno::connect(&url).await?;
+    /// let added = turno.adopt("notes").apply().await?;
+    /// let removed = turno.unadopt("notes").await?;
+    /// assert_eq!(removed.columns, added.columns);
+    /// assert!(turno.adopted("notes").stats(None).await.is_err());
+    /// # Ok(()) }
+    /// ```
     pub async fn unadopt(&self, table: &str) -> Result<Adoption> {
         check::name("table", table)?;
         self.store().adopt_undo(table).await
@@ -185,10 +238,22 @@ impl Turno {
         format!("{host}/{}", std::process::id())
     }
 
-    /// Returns one page of the locks that are held and begin with a prefix, in the order of their names.
+    /// Returns one page of the locks that are held and begin with a prefix, in the order of their names. The page size is 1 to 1000.
+    /// Default: 100.
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::lock::LockList;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let _leases = [turno.lock("loan/1").acquire().await?, turno.lock("report").acquire().await?];
+    /// let loans = turno.lock_list(LockList { prefix: "loan/".into(), ..LockList::default() }).await?;
+    /// assert_eq!((loans.len(), loans[0].resource.as_str()), (1, "loan/1"));
+    /// # Ok(()) }
+    /// ```
     pub async fn lock_list(&self, mut ask: LockList) -> Result<Vec<LockHolder>> {
         ask.limit = ask.limit.clamp(1, check::MAX_PAGE);
         self.store().lock_list(&ask).await
@@ -288,7 +353,23 @@ impl Turno {
         }
     }
 
-    /// Waits up to two seconds for background tasks, then closes Turno's connections.
+    /// Waits up to two seconds for background tasks, then closes Turno's connections. Call it before the program ends: the leases
+    /// and claims of tasks that have not ended then expire.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// use turno::Turno;
+    ///
+    /// let url = format!("sqlite:{}", file.display());
+    /// let turno = Turno::connect(&url).await?;
+    /// let lease = turno.lock("loan/1").acquire().await?;
+    /// drop(lease); // released in the background
+    /// turno.close().await;
+    /// assert!(!Turno::connect(&url).await?.lock("loan/1").acquire().await?.is_busy());
+    /// # Ok(()) }
+    /// ```
     pub async fn close(&self) {
         self.inner.background.close();
         // What does not end in time lapses by itself.
@@ -335,13 +416,13 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Replaces all settings.
+    /// Replaces all settings. Default: [`Settings::default`].
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Sets the TTL of leases without one. Default: 30 seconds.
+    /// Sets the TTL of leases and claims for calls that give none. Default: 30 seconds.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.settings.ttl = ttl;
         self
@@ -383,7 +464,7 @@ impl Builder {
         self
     }
 
-    /// The longest that one call waits for the store, where it is a server ([`Settings::call_timeout`]). Default: 10 seconds.
+    /// Sets the timeout of one call to a database server ([`Settings::call_timeout`]). Default: 10 seconds.
     pub fn call_timeout(mut self, call_timeout: Duration) -> Self {
         self.settings.call_timeout = call_timeout;
         self
@@ -395,7 +476,7 @@ impl Builder {
         self
     }
 
-    /// The most bytes that the payloads of one claim have together ([`Settings::max_claim_bytes`]). Default: 16 MiB.
+    /// Sets the maximum total size of the payloads of one claim, in bytes ([`Settings::max_claim_bytes`]). Default: 16 MiB.
     pub fn max_claim_bytes(mut self, max_claim_bytes: usize) -> Self {
         self.settings.max_claim_bytes = max_claim_bytes;
         self
@@ -426,7 +507,7 @@ impl Builder {
         self
     }
 
-    /// Whether migrating creates the database's roles and grants them their functions. Default: [`Roles::Grant`].
+    /// Sets whether a migration creates the database's roles and grants rights to them. Default: [`Roles::Grant`].
     pub fn roles(mut self, roles: Roles) -> Self {
         self.settings.roles = roles;
         self

@@ -57,19 +57,21 @@ impl ClaimBuilder {
         self
     }
 
-    /// Sets the maximum number of items. Default: 1.
+    /// Sets the maximum number of items, 1 to 10,000. Default: 1. A claim also ends at the total payload size of
+    /// [`Settings::max_claim_bytes`](crate::Settings::max_claim_bytes).
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Sets the lease: the claims expire after this time, unless they are extended. Default: the TTL of the settings.
+    /// Sets the lease: the claims expire after this time, unless they are extended. From 1 millisecond to 24 hours. Default: the
+    /// TTL of the settings, 30 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Waits up to this long for a first item. Default: no wait.
+    /// Waits up to this long for a first item, at most 24 hours. Default: no wait.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
@@ -88,6 +90,19 @@ impl ClaimBuilder {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// assert!(inbox.claim().take().await?.is_empty());
+    ///
+    /// let claim = inbox.claim().worker("worker-1").wait(Duration::from_secs(10)).take();
+    /// let (items, pushed) = tokio::join!(claim, inbox.push("hello"));
+    /// assert_eq!(items?[0].id, pushed?.id);
+    /// # Ok(()) }
+    /// ```
     pub async fn take(self) -> Result<Vec<ClaimedItem>> {
         check::queue(self.inbox.queue())?;
         check::name("worker", &self.worker)?;

@@ -126,19 +126,20 @@ impl Item {
         self
     }
 
-    /// Makes the item claimable at this time of the store's clock. Default: at once.
+    /// Makes the item claimable at this time of the store's clock, before the year 2200. Default: at once.
     pub fn at(mut self, time: Timestamp) -> Self {
         self.new.due = Some(Due::At(time));
         self
     }
 
-    /// Sets the group. Items of one group are processed one at a time, in the order of their pushes. Default: none.
+    /// Sets the group, at most 255 bytes. Items of one group are processed one at a time, in the order of their pushes. Default:
+    /// none.
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.new.group = Some(group.into());
         self
     }
 
-    /// Sets the number of attempts after which the item counts as failed. Default: 5.
+    /// Sets the number of attempts after which the item counts as failed, 1 to 1000. Default: 5.
     pub fn max_attempts(mut self, attempts: u16) -> Self {
         self.new.max_attempts = attempts;
         self

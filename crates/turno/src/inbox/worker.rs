@@ -39,6 +39,19 @@ const LAST_SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Items are claimed ahead and settled in batches, and claims are extended in the background. If a claim is lost (the store was
 /// unavailable for too long, or an operator reset it), the handler's future is dropped. If a handler returns `Err` or panics, the
 /// attempt has failed: the error is stored with its causes, and the item is retried later.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+/// use std::time::Duration;
+/// use turno::inbox::Job;
+///
+/// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+/// let handler = async |job: Job<String>| Ok::<_, std::convert::Infallible>(println!("{}", job.payload));
+/// let worker = inbox.worker(handler).concurrency(4).lease(Duration::from_secs(60)).grace(Duration::from_secs(10));
+/// let shutdown = std::future::ready(()); // such as a signal
+/// assert_eq!(worker.run(shutdown).await?.completed, 0);
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing happens before run"]
 pub struct Worker<T, H> {
@@ -68,21 +81,21 @@ pub struct WorkerReport {
 }
 
 impl<T, H> Worker<T, H> {
-    /// Sets how many handlers run at once. Default: 16.
+    /// Sets how many handlers run at once, 1 to 10,000. Default: 16.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency;
         self
     }
 
-    /// Sets how many items are claimed ahead of those in handlers. Default: the concurrency. More is faster for short
-    /// handlers; less is fairer to other workers if handlers are slow.
+    /// Sets how many items are claimed ahead of those in handlers, at most 10,000. Default: the concurrency. More is faster for
+    /// short handlers; less is fairer to other workers if handlers are slow.
     pub fn prefetch(mut self, prefetch: usize) -> Self {
         self.prefetch = Some(prefetch);
         self
     }
 
-    /// Sets the lease of claims, which are extended three times per lease. Other workers take over the items of a crashed
-    /// worker after this time. Default: the TTL of the settings, 30 seconds.
+    /// Sets the lease of claims, which are extended three times per lease, from 1 millisecond to 24 hours. Other workers take over
+    /// the items of a crashed worker after this time. Default: the TTL of the settings, 30 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
@@ -139,6 +152,28 @@ where
     /// # Errors
     /// Returns an error if an argument is invalid, or the last results could not be stored. While the store is unavailable, the
     /// worker retries.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::inbox::Job;
+    /// # let done = tokio_util::sync::CancellationToken::new();
+    /// # let stop = done.clone();
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// let handler = move |job: Job<String>| {
+    /// #     let stop = stop.clone();
+    ///     async move {
+    ///         println!("{}", job.payload);
+    /// #         stop.cancel();
+    ///         Ok::<_, turno::Error>(())
+    ///     }
+    /// };
+    /// # let shutdown = done.cancelled();
+    /// let report = inbox.worker(handler).run(shutdown).await?; // `shutdown` is a future, such as a signal
+    /// assert_eq!((report.completed, report.failed), (1, 0));
+    /// # Ok(()) }
+    /// ```
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<WorkerReport> {
         self.check()?;
         let in_flight = Arc::new(InFlight::new());

@@ -49,6 +49,20 @@ impl Lock {
     ///
     /// # Errors
     /// Returns a [`RunError`] that distinguishes a busy lock, a lost lease, the store and the work.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::convert::Infallible;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let pay = async |_: &turno::lock::Lease| Ok::<_, Infallible>("paid");
+    /// assert_eq!(turno.lock("loan/1").run(pay).await?, "paid");
+    ///
+    /// let _held = turno.lock("loan/1").user("ana").acquire().await?;
+    /// let error = turno.lock("loan/1").run(pay).await.unwrap_err();
+    /// assert!(error.busy().is_some()); // the work did not begin
+    /// # Ok(()) }
+    /// ```
     pub async fn run<T, E>(
         self,
         work: impl AsyncFnOnce(&Lease) -> Result<T, E>,
@@ -95,7 +109,16 @@ impl Turno {
     /// Runs work under a lock with the default options, as [`Lock::run`] does.
     ///
     /// # Errors
-    /// As [`Lock::run`].
+    /// Returns a [`RunError`], as [`Lock::run`] does.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let first = turno.with_lock("loan/1", async |lease| Ok::<_, turno::Error>(lease.token())).await?;
+    /// let second = turno.with_lock("loan/1", async |lease| Ok::<_, turno::Error>(lease.token())).await?;
+    /// assert!(second > first);
+    /// # Ok(()) }
+    /// ```
     pub async fn with_lock<T, E>(
         &self,
         resource: impl Into<String>,

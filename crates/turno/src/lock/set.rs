@@ -44,7 +44,16 @@ impl LockSet {
         }
     }
 
-    /// Sets options of the locks: TTL, owner, user, wait, retry and others.
+    /// Sets options of all locks: TTL, owner, user, wait, retry and others. Defaults: those of [`Lock`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let _both = turno.locks(["loan/1", "loan/2"]).each(|lock| lock.user("ana")).acquire().await?;
+    /// let status = turno.lock("loan/2").status().await?;
+    /// assert_eq!(status.holders[0].attribution.user.as_deref(), Some("ana"));
+    /// # Ok(()) }
+    /// ```
     pub fn each(mut self, with: impl FnOnce(Lock) -> Lock) -> Self {
         self.each = with(self.each);
         self
@@ -65,10 +74,22 @@ impl LockSet {
         self.each(|lock| lock.request(request))
     }
 
-    /// Acquires all of them, or none.
+    /// Acquires all of them, or none. One call acquires 1 to 100 resources, exclusively.
+    ///
+    /// Cancel-safe: if the future is dropped, grants in progress are released.
     ///
     /// # Errors
-    /// Returns an error if an argument is invalid or the store is unavailable.
+    /// Returns an error if an argument is invalid, such as a mode other than exclusive or [`Lock::fifo`], or the store is
+    /// unavailable. A busy lock is not an error.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let _held = turno.lock("loan/2").acquire().await?;
+    /// assert!(turno.locks(["loan/1", "loan/2"]).acquire().await?.is_busy());
+    /// assert!(!turno.lock("loan/1").acquire().await?.is_busy()); // it was not acquired
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire(mut self) -> Result<AcquireAll> {
         if !(1..=check::MAX_TOGETHER).contains(&self.resources.len()) {
             return Err(Error::invalid(
@@ -114,6 +135,17 @@ impl LockSet {
     ///
     /// # Errors
     /// Returns a [`RunError`], as [`Lock::run`] does.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let first = turno
+    ///     .locks(["account/2", "account/1"])
+    ///     .run(async |leases| Ok::<_, turno::Error>(leases.leases()[0].resource().to_owned()))
+    ///     .await?;
+    /// assert_eq!(first, "account/1"); // in order of their names
+    /// # Ok(()) }
+    /// ```
     pub async fn run<T, E>(
         self,
         work: impl AsyncFnOnce(&LeaseSet) -> Result<T, E>,
@@ -233,6 +265,17 @@ impl LeaseSet {
     ///
     /// # Errors
     /// Returns an error if the store is unavailable. The other leases are released in the background.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::lock::ReleaseOutcome;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let both = turno.locks(["loan/1", "loan/2"]).acquire().await?.acquired().expect("both are free");
+    /// assert_eq!(both.release().await?, ReleaseOutcome::Released { holds: 0 });
+    /// assert!(!turno.lock("loan/2").acquire().await?.is_busy());
+    /// # Ok(()) }
+    /// ```
     pub async fn release(self) -> Result<ReleaseOutcome> {
         let mut answer = ReleaseOutcome::Released { holds: 0 };
         for lease in self.leases.into_iter().rev() {

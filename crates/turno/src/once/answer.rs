@@ -31,6 +31,18 @@ impl Answer {
     ///
     /// # Errors
     /// Returns an error if the answer does not have this type.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::Begin;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// turno.once("pago/77").run(async || Ok::<_, turno::Error>(7)).await?;
+    /// let Begin::Replay(answer) = turno.once("pago/77").begin().await? else { panic!("the work is done") };
+    /// assert_eq!(answer.get::<u32>()?, Some(7));
+    /// assert!(answer.get::<String>().unwrap_err().is_broken());
+    /// # Ok(()) }
+    /// ```
     pub fn get<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let Some(text) = &self.text else {
             return Ok(None);

@@ -77,20 +77,42 @@ impl Claim {
         &self.grant
     }
 
-    /// Completes the run with its answer.
+    /// Completes the run with its answer. [`OnceSettled::Stale`] means that another run has taken over, and the answer is not
+    /// stored.
     ///
     /// # Errors
     /// Returns an error if the answer is not JSON or too large, or the store is unavailable. In the last case it is not known
     /// whether the answer is stored, and the call can be repeated.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::OnceSettled;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let claim = turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?;
+    /// assert_eq!(claim.complete(&serde_json::json!({"receipt": 1})).await?, OnceSettled::Done);
+    /// # Ok(()) }
+    /// ```
     pub async fn complete<T: Serialize + ?Sized>(&self, answer: &T) -> Result<OnceSettled> {
         let text = answer::text_of(answer)?;
         self.settle(Some(&text), None).await
     }
 
-    /// Completes the run, and keeps its answer for another time than the TTL of begin.
+    /// Completes the run, and keeps its answer for this time, at most ten years, instead of the TTL of the begin.
     ///
     /// # Errors
     /// As [`Claim::complete`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let claim = turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?;
+    /// claim.complete_for("not enough funds", Duration::ZERO).await?; // the answer is not kept
+    /// assert!(turno.once("pago/77").begin().await?.fresh().is_some());
+    /// # Ok(()) }
+    /// ```
     pub async fn complete_for<T: Serialize + ?Sized>(
         &self,
         answer: &T,
@@ -104,6 +126,17 @@ impl Claim {
     ///
     /// # Errors
     /// Returns an error if the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::Begin;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?.complete_without().await?;
+    /// let Begin::Replay(answer) = turno.once("pago/77").begin().await? else { panic!("the work is done") };
+    /// assert_eq!(answer.text(), None);
+    /// # Ok(()) }
+    /// ```
     pub async fn complete_without(&self) -> Result<OnceSettled> {
         self.settle(None, None).await
     }
@@ -117,10 +150,27 @@ impl Claim {
     /// Completes the run in the caller's transaction, together with its effects: either both are committed or neither.
     ///
     /// Until the commit, the key is in flight for others while the lease lasts. Events can be emitted in the same
-    /// transaction ([`Outbox::emit`](crate::outbox::Outbox::emit)).
+    /// transaction ([`Outbox::emit_in`](crate::outbox::Outbox::emit_in)).
     ///
     /// # Errors
-    /// Returns an error with [`Error::is_lost`](crate::Error::is_lost) if another run has taken over: roll back.
+    /// Returns an error with [`Error::is_lost`](crate::Error::is_lost) if another run has taken over, and another error if the
+    /// answer is invalid or the database fails: roll back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// let claim = turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?;
+    /// let mut connection = rusqlite::Connection::open(&file)?;
+    /// let mut tx = connection.transaction()?;
+    /// tx.execute("create table payment (amount text)", [])?; // the effect
+    /// claim.complete_in(&mut tx, "receipt 1").await?; // last, before the commit
+    /// tx.commit()?;
+    /// let view = turno.once("pago/77").status().await?.ok_or("it is stored")?;
+    /// assert_eq!(view.answer.as_deref(), Some("\"receipt 1\""));
+    /// # Ok(()) }
+    /// ```
     pub async fn complete_in<T: Serialize + ?Sized>(
         &self,
         tx: &mut impl Transaction,
@@ -145,14 +195,33 @@ impl Claim {
     ///
     /// # Errors
     /// Returns an error if the store is unavailable. The key then becomes unknown when the lease expires.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?.release().await?;
+    /// assert!(turno.once("pago/77").begin().await?.fresh().is_some());
+    /// # Ok(()) }
+    /// ```
     pub async fn release(self) -> Result<OnceSettled> {
         self.give_back(Released::Undone).await
     }
 
-    /// Releases the claim as unknown: some of the work may have been done.
+    /// Releases the claim as unknown: some of the work may have been done. What the next caller gets is set by
+    /// [`Once::unknown`](super::Once::unknown).
     ///
     /// # Errors
     /// Returns an error if the store is unavailable. The key then becomes unknown when the lease expires.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::Begin;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?.release_unknown().await?;
+    /// assert!(matches!(turno.once("pago/77").begin().await?, Begin::Unknown(_)));
+    /// # Ok(()) }
+    /// ```
     pub async fn release_unknown(self) -> Result<OnceSettled> {
         self.give_back(Released::Unknown).await
     }
@@ -163,13 +232,30 @@ impl Claim {
         self.turno.once_release(self.id(), released).await
     }
 
-    /// Keeps the claim alive without this handle, and returns its id, so that another process can complete it.
+    /// Keeps the claim without this handle, and returns its id, so that another process can complete it
+    /// ([`Turno::once_complete`], which has an example). Without a completion, the claim expires after its lease.
     pub fn detach(self) -> OnceClaim {
         self.state.over.store(true, Ordering::Relaxed);
         self.id().clone()
     }
 
-    /// Extends the claim in the background until the returned [`AutoExtend`] is dropped.
+    /// Extends the claim in the background, three times per lease, until the returned [`AutoExtend`] is dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let claim = turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?;
+    /// let extension = claim.auto_extend();
+    /// let work = async { "receipt 1" };
+    /// let receipt = tokio::select! {
+    ///     receipt = work => Some(receipt),
+    ///     () = claim.stale() => None, // another run has taken over: stop
+    /// };
+    /// drop(extension);
+    /// claim.complete(&receipt).await?;
+    /// assert_eq!(receipt, Some("receipt 1"));
+    /// # Ok(()) }
+    /// ```
     pub fn auto_extend(&self) -> AutoExtend {
         let stop = CancellationToken::new();
         let keep = keep(

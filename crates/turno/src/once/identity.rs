@@ -171,6 +171,17 @@ impl Identities {
     /// # Errors
     ///
     /// Returns an error if the secret is shorter than [`MIN_SECRET_BYTES`].
+    ///
+    /// ```
+    /// use turno::once::{Identities, Request};
+    ///
+    /// let request = Request::new("POST", "/payments");
+    /// let one = Identities::with_secret("a long and random secret")?.content(&request)?;
+    /// let other = Identities::with_secret("another random secret")?.content(&request)?;
+    /// assert_ne!(one, other);
+    /// assert!(Identities::with_secret("short").is_err());
+    /// # Ok::<(), turno::Error>(())
+    /// ```
     pub fn with_secret(secret: impl AsRef<[u8]>) -> Result<Self> {
         let secret = secret.as_ref();
         if secret.len() < MIN_SECRET_BYTES {
@@ -189,6 +200,17 @@ impl Identities {
     /// # Errors
     ///
     /// Returns an error if the content type is JSON and [`canonical_json`] rejects the body.
+    ///
+    /// ```
+    /// use turno::once::{Identities, Request};
+    ///
+    /// let identities = Identities::new();
+    /// let request = Request::new("POST", "/payments").body(b"10.00");
+    /// let ana = identities.content(&request.principal("ana"))?;
+    /// assert_eq!(ana, identities.content(&request.principal("ana"))?);
+    /// assert_ne!(ana, identities.content(&request.principal("ben"))?);
+    /// # Ok::<(), turno::Error>(())
+    /// ```
     pub fn content(&self, request: &Request<'_>) -> Result<Identity> {
         let fingerprint = self.fingerprint(request)?;
         Ok(Identity {
@@ -205,6 +227,17 @@ impl Identities {
     /// # Errors
     ///
     /// Returns an error if the key is invalid, or if the content type is JSON and [`canonical_json`] rejects the body.
+    ///
+    /// ```
+    /// use turno::once::{Identities, Request};
+    ///
+    /// let identities = Identities::new();
+    /// let first = identities.keyed(&Request::new("POST", "/payments").body(b"10.00"), "8e03978e")?;
+    /// let other = identities.keyed(&Request::new("POST", "/payments").body(b"99.00"), "8e03978e")?;
+    /// assert_eq!(first.key, other.key);
+    /// assert_ne!(first.fingerprint, other.fingerprint); // the same key with other content
+    /// # Ok::<(), turno::Error>(())
+    /// ```
     pub fn keyed(&self, request: &Request<'_>, key: &str) -> Result<Identity> {
         let key = given_key(key)?;
         Ok(Identity {

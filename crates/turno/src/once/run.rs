@@ -65,6 +65,20 @@ impl Once {
     ///
     /// # Errors
     /// Returns an [`OnceError`] that says why there is no answer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::convert::Infallible;
+    /// use turno::once::OnceError;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let failed = turno.once("pago/77").run(async || Err::<u32, _>("no connection to the bank")).await;
+    /// assert!(matches!(failed, Err(OnceError::Work("no connection to the bank"))));
+    /// // After a failure the next caller does the work; later callers get its answer.
+    /// assert_eq!(turno.once("pago/77").run(async || Ok::<_, Infallible>(1)).await?, 1);
+    /// assert_eq!(turno.once("pago/77").run(async || Ok::<_, Infallible>(2)).await?, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn run<T, E>(
         self,
         work: impl AsyncFnOnce() -> Result<T, E>,
@@ -80,6 +94,26 @@ impl Once {
     ///
     /// # Errors
     /// As [`Once::run`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # use turno::outbox::Event;
+    /// # use turno::tx::SqliteTransaction;
+    /// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// let mut connection = rusqlite::Connection::open(&file)?;
+    /// let pay = async |claim: &turno::once::Claim| {
+    ///     let mut tx = SqliteTransaction::begin(&mut connection)?;
+    ///     turno.outbox().emit_in(&mut tx, Event::new("PaymentEvent", &77)).await?; // the effect
+    ///     claim.complete_in(&mut tx, "receipt 1").await?;
+    ///     tx.commit()?;
+    ///     Ok::<_, turno::Error>("receipt 1".to_owned())
+    /// };
+    /// assert_eq!(turno.once("pago/77").run_with(pay).await?, "receipt 1");
+    /// assert_eq!(turno.outbox().stats().await?.pending, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn run_with<T, E>(
         self,
         work: impl AsyncFnOnce(&Claim) -> Result<T, E>,
@@ -98,6 +132,20 @@ impl Once {
     ///
     /// # Errors
     /// As [`Once::run`]; [`OnceError::Unknown`] if the probe cannot determine it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::convert::Infallible;
+    /// use turno::once::Probe;
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// // An earlier run ended without an answer.
+    /// turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?.release_unknown().await?;
+    /// let pay = async |_: &turno::once::Claim| Ok::<_, Infallible>("receipt 2".to_owned());
+    /// let probe = async |_: &turno::once::Claim| Ok(Probe::Done("receipt 1".to_owned())); // the bank has the payment
+    /// assert_eq!(turno.once("pago/77").run_with_probe(pay, probe).await?, "receipt 1");
+    /// # Ok(()) }
+    /// ```
     pub async fn run_with_probe<T, E>(
         self,
         work: impl AsyncFnOnce(&Claim) -> Result<T, E>,

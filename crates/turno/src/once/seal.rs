@@ -59,6 +59,17 @@ impl AnswerKeys {
     ///
     /// # Errors
     /// Returns an error if its id is invalid.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::AnswerKeys;
+    ///
+    /// let keys = AnswerKeys::new("2026-12", [7; 32])?.and("2026-11", [6; 32])?; // use random bytes
+    /// let turno = turno::Turno::builder().answer_keys(keys).connect("sqlite::memory:").await?;
+    /// let pay = async || Ok::<_, turno::Error>("receipt 1".to_owned());
+    /// assert_eq!(turno.once("pago/77").run(pay).await?, "receipt 1");
+    /// # Ok(()) }
+    /// ```
     pub fn new(id: impl Into<String>, key: [u8; KEY_BYTES]) -> Result<Self> {
         let mut keys = AnswerKeys { keys: Vec::new() };
         keys.add(id.into(), key)?;

@@ -45,6 +45,22 @@ impl From<NewEvent> for Event {
 impl Event {
     /// Creates an event of a type, such as `TicketCreatedEvent` or `ticket.created`, whose payload is serialized as JSON. A
     /// payload that cannot be serialized is reported when the event is emitted.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    /// use turno::outbox::Event;
+    ///
+    /// let outbox = turno::Turno::connect("sqlite::memory:").await?.outbox();
+    /// let event = Event::new("TicketReminderEvent", &serde_json::json!({"ticket": 7}))
+    ///     .ordering_key(7)
+    ///     .header("tenant", "north")
+    ///     .delay(Duration::from_secs(3600));
+    /// let id = outbox.emit(&event).await?;
+    /// let stored = outbox.find(id).await?.expect("it was emitted");
+    /// assert_eq!((stored.key.as_deref(), stored.headers["tenant"].as_str()), (Some("7"), "north"));
+    /// # Ok(()) }
+    /// ```
     pub fn new(kind: impl Into<String>, payload: &(impl Serialize + ?Sized)) -> Self {
         let (text, payload) = match serde_json::to_string(payload) {
             Ok(text) => (text, Ok(())),
@@ -84,13 +100,13 @@ impl Event {
     }
 
     /// Sets the ordering key: a relay in the modes `ordered` (default) and `single` publishes the events of one key in the
-    /// order of their emission. Default: none.
+    /// order of their emission. At most 255 bytes. Default: none.
     pub fn ordering_key(mut self, key: impl Display) -> Self {
         self.new.key = Some(key.to_string());
         self
     }
 
-    /// Sets the correlation id, which connects messages across services. Default: none.
+    /// Sets the correlation id, which connects messages across services. At most 255 bytes. Default: none.
     pub fn correlation_id(mut self, id: impl Display) -> Self {
         self.new.correlation_id = Some(id.to_string());
         self
@@ -102,19 +118,20 @@ impl Event {
         self
     }
 
-    /// Sets the W3C trace state, in the format of the `tracestate` header. Default: none.
+    /// Sets the W3C trace state, in the format of the `tracestate` header. At most 512 bytes. Default: none.
     pub fn tracestate(mut self, tracestate: impl Into<String>) -> Self {
         self.new.tracestate = Some(tracestate.into());
         self
     }
 
-    /// Adds a header of the application.
+    /// Adds a header of the application, or replaces it. An event has at most 64 headers, with names of at most 100 bytes and values
+    /// of at most 4096 bytes. Default: none.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.new.headers.insert(name.into(), value.into());
         self
     }
 
-    /// Publishes the event no sooner than this long after its emission. Default: at once.
+    /// Publishes the event no sooner than this long after its emission, at most ten years. Default: at once.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.new.delay = Some(delay);
         self
@@ -122,6 +139,17 @@ impl Event {
 
     /// Sets the id. An event that is emitted twice with one id is stored once, while the outbox keeps the record of the first.
     /// Default: a new UUIDv7.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::outbox::Event;
+    ///
+    /// let outbox = turno::Turno::connect("sqlite::memory:").await?.outbox();
+    /// let event = Event::new("TicketCreatedEvent", &7).id(uuid::Uuid::now_v7());
+    /// assert_eq!(outbox.emit(&event).await?, outbox.emit(&event).await?);
+    /// assert_eq!(outbox.stats().await?.pending, 1);
+    /// # Ok(()) }
+    /// ```
     pub fn id(mut self, id: Uuid) -> Self {
         self.new.id = Some(id);
         self

@@ -165,8 +165,8 @@ impl Relay {
         self
     }
 
-    /// Sets the number of refusals after which an event is dead. Default: 20, which takes about eight hours with the default
-    /// [backoff](Relay::backoff).
+    /// Sets the number of refusals after which an event is dead, 1 to 1000. Default: 20, which takes about eight hours with the
+    /// default [backoff](Relay::backoff).
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
         self
@@ -206,7 +206,7 @@ impl Relay {
         self
     }
 
-    /// Sets [`Relay::on_dead`] for the events of one type.
+    /// Sets [`Relay::on_dead`] for the events of one type. Default: that of all types.
     pub fn on_dead_of_type(mut self, kind: impl Into<String>, choice: OnDead) -> Self {
         self.on_dead_of.insert(kind.into(), choice);
         self
@@ -241,13 +241,15 @@ impl Relay {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
     /// use std::sync::Arc;
-    /// use std::time::Duration;
+    /// use turno::outbox::{Event, Mode};
     /// use turno::sink::Stdout;
     ///
-    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
-    /// let shutdown = tokio::time::sleep(Duration::from_millis(50)); // such as a signal
-    /// let report = turno.outbox().relay(Arc::new(Stdout::new())).run(shutdown).await?;
-    /// assert_eq!(report.sent, 0);
+    /// let outbox = turno::Turno::connect("sqlite::memory:").await?.outbox();
+    /// outbox.emit(Event::new("TicketCreatedEvent", &7)).await?;
+    /// # let shutdown = async { while outbox.stats().await.unwrap().dispatched == 0 { tokio::time::sleep(std::time::Duration::from_millis(5)).await } };
+    /// // `shutdown` is a future, such as a signal.
+    /// let report = outbox.relay(Arc::new(Stdout::new())).mode(Mode::Ordered).batch(100).run(shutdown).await?;
+    /// assert_eq!((report.sent, report.refused), (1, 0));
     /// # Ok(()) }
     /// ```
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<RelayReport> {

@@ -74,7 +74,7 @@ impl Nats {
         })
     }
 
-    /// Sets a prefix of the subject: with `ticketflow`, an event is published to `ticketflow.ticket.created`.
+    /// Sets a prefix of the subject: with `ticketflow`, an event is published to `ticketflow.ticket.created`. Default: none.
     pub fn subject_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
@@ -86,13 +86,13 @@ impl Nats {
         self
     }
 
-    /// Sets the content of a credentials file (`.creds`).
+    /// Sets the content of a credentials file (`.creds`). Default: the user and password of the URL.
     pub fn credentials(mut self, credentials: impl Into<String>) -> Self {
         self.credentials = Some(credentials.into());
         self
     }
 
-    /// Sets CA certificates in PEM that are trusted in addition to those of the system.
+    /// Sets CA certificates in PEM that are trusted in addition to those of the system. Default: none.
     pub fn authorities(mut self, pem: impl Into<String>) -> Self {
         self.authorities = Some(pem.into());
         self

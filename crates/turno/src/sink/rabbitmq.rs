@@ -96,7 +96,7 @@ impl RabbitMq {
         self
     }
 
-    /// Sets CA certificates in PEM that `amqps://` trusts in addition to the public ones.
+    /// Sets CA certificates in PEM that `amqps://` trusts in addition to the public ones. Default: none.
     pub fn authorities(mut self, pem: impl Into<String>) -> Self {
         self.authorities = Some(pem.into());
         self

@@ -43,6 +43,22 @@ impl Stdout {
     }
 
     /// Creates a sink that writes the same lines to another writer, such as a file or a pipe.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::sync::Arc;
+    /// use turno::outbox::Event;
+    /// use turno::sink::Stdout;
+    ///
+    /// let (reader, writer) = std::io::pipe().expect("a pipe");
+    /// let outbox = turno::Turno::connect("sqlite::memory:").await?.outbox();
+    /// outbox.emit(Event::new("TicketCreatedEvent", &7)).await?;
+    /// # let shutdown = async { while outbox.stats().await.unwrap().dispatched == 0 { tokio::time::sleep(std::time::Duration::from_millis(5)).await } };
+    /// outbox.relay(Arc::new(Stdout::writing_to(writer))).run(shutdown).await?;
+    /// let lines = std::io::read_to_string(reader).expect("the lines");
+    /// assert!(lines.contains("TicketCreatedEvent"));
+    /// # Ok(()) }
+    /// ```
     pub fn writing_to(writer: impl Write + Send + 'static) -> Self {
         Self::lines("a writer of lines", writer)
     }

@@ -138,7 +138,7 @@ impl Webhook {
         self
     }
 
-    /// Sets CA certificates in PEM that `https://` trusts in addition to those of the system.
+    /// Sets CA certificates in PEM that `https://` trusts in addition to those of the system. Default: none.
     pub fn authorities(mut self, pem: impl Into<String>) -> Self {
         self.authorities = Some(pem.into());
         self

@@ -58,6 +58,21 @@ impl<'c> SqliteTransaction<'c> {
     ///
     /// # Errors
     /// Returns an error if the database fails.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// use turno::tx::SqliteTransaction;
+    ///
+    /// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// let mut connection = rusqlite::Connection::open(&file)?;
+    /// let mut tx = SqliteTransaction::begin(&mut connection)?;
+    /// turno.inbox("mail").push_in(&mut tx, "welcome").await?;
+    /// tx.rollback()?;
+    /// assert!(turno.inbox("mail").stats().await.unwrap_err().is_no_queue()); // nothing was pushed
+    /// # Ok(()) }
+    /// ```
     pub fn rollback(self) -> Result<()> {
         self.connection.execute_batch("rollback").map_err(classify)
     }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::store::{Again, ClaimId, ClaimedItem, ItemId};
 use crate::tx::Transaction;
 
-/// An item that a handler processes.
+/// An item that a handler processes. [`Worker::run`](super::Worker::run) has an example.
 #[derive(Debug)]
 pub struct Job<T> {
     /// The deserialized payload.
@@ -100,6 +100,34 @@ impl<T> Job<T> {
     ///
     /// # Errors
     /// Returns an error ([`Error::is_lost`](crate::Error::is_lost)) if another worker may have the item: the caller must roll back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # let done = tokio_util::sync::CancellationToken::new();
+    /// # let stop = done.clone();
+    /// # let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// # let inbox = turno.inbox("mail");
+    /// # inbox.push(&7).await?;
+    /// # rusqlite::Connection::open(&file)?.execute_batch("create table payment (loan integer)")?;
+    /// let handler = move |job: turno::inbox::Job<u32>| {
+    /// #     let (file, stop) = (file.clone(), stop.clone());
+    ///     async move {
+    ///         let mut connection = rusqlite::Connection::open(&file)?;
+    ///         let mut tx = turno::tx::SqliteTransaction::begin(&mut connection)?;
+    ///         tx.execute("insert into payment values (?1)", [job.payload])?;
+    ///         job.complete_in(&mut tx).await?;
+    ///         tx.commit()?;
+    /// #         stop.cancel();
+    ///         Ok::<_, turno::HandlerError>(())
+    ///     }
+    /// };
+    /// # let shutdown = done.cancelled();
+    /// inbox.worker(handler).run(shutdown).await?;
+    /// assert_eq!(inbox.stats().await?.completed, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn complete_in(&self, tx: &mut impl Transaction) -> Result<()> {
         let claim = self.claim();
         if let Some(claim) = tx.inbox_complete(&[claim]).await?.stale.first() {
@@ -110,11 +138,56 @@ impl<T> Job<T> {
     }
 
     /// If this attempt fails, the item is retried after this delay. Default: an exponential backoff.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    /// use turno::inbox::Job;
+    /// # let done = tokio_util::sync::CancellationToken::new();
+    /// # let stop = done.clone();
+    /// # let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// # inbox.push("hello").await?;
+    ///
+    /// let handler = move |job: Job<String>| {
+    /// #     let stop = stop.clone();
+    ///     async move {
+    ///         job.retry_in(Duration::from_secs(3600)); // the mail server asks for an hour
+    /// #         stop.cancel();
+    ///         Err::<(), _>("the mail server is busy")
+    ///     }
+    /// };
+    /// # let shutdown = done.cancelled();
+    /// inbox.worker(handler).run(shutdown).await?;
+    /// assert_eq!(inbox.stats().await?.scheduled, 1);
+    /// # Ok(()) }
+    /// ```
     pub fn retry_in(&self, delay: Duration) {
         self.state.set_after(|after| after.retry_in = Some(delay));
     }
 
     /// If this attempt fails, the item is not retried: it counts as failed at once.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::inbox::Job;
+    /// # let done = tokio_util::sync::CancellationToken::new();
+    /// # let stop = done.clone();
+    /// # let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// # inbox.push("hello").await?;
+    ///
+    /// let handler = move |job: Job<String>| {
+    /// #     let stop = stop.clone();
+    ///     async move {
+    ///         job.fail_permanently(); // another attempt would fail too
+    /// #         stop.cancel();
+    ///         Err::<(), _>("there is no such address")
+    ///     }
+    /// };
+    /// # let shutdown = done.cancelled();
+    /// inbox.worker(handler).run(shutdown).await?;
+    /// assert_eq!(inbox.stats().await?.failed, 1);
+    /// # Ok(()) }
+    /// ```
     pub fn fail_permanently(&self) {
         self.state.set_after(|after| after.again = Again::Never);
     }

@@ -51,6 +51,16 @@ impl Routes {
     ///
     /// # Errors
     /// Returns an error if the path is not a valid pattern, collides with another, or has a method of another policy.
+    ///
+    /// ```
+    /// use turno::once::http::{Policy, Routes};
+    ///
+    /// let routes = Routes::new()
+    ///     .add("/pagos", Policy::new("pagos"))?
+    ///     .add("/pagos/{id}/cargo", Policy::new("cargos"))?;
+    /// assert!(routes.add("/pagos", Policy::new("otra")).is_err()); // the path has a policy with the same methods
+    /// # Ok::<(), turno::Error>(())
+    /// ```
     pub fn add(mut self, path: &str, policy: Policy) -> Result<Self> {
         check::name("name", &policy.name)?;
         if policy.name.len() > MAX_NAME_BYTES {
@@ -152,11 +162,42 @@ impl fmt::Debug for OnceLayer {
 
 impl OnceLayer {
     /// Creates a layer with one policy for all requests with its methods. The policy's name has at most 100 bytes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use axum::{Router, body::Body, routing::post};
+    /// # use http::Request;
+    /// # use tower::ServiceExt;
+    /// use turno::once::http::{OnceLayer, Policy};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let layer = OnceLayer::new(turno, Policy::new("pagos"));
+    /// let app = Router::new().route("/pagos", post(async || "paid")).layer(layer.clone());
+    ///
+    /// let request = || Request::post("/pagos").header("idempotency-key", "77").body(Body::empty());
+    /// app.clone().oneshot(request()?).await?;
+    /// let again = app.oneshot(request()?).await?;
+    /// assert_eq!(again.headers()["idempotency-replayed"], "true");
+    /// assert_eq!(layer.counts().replayed, 1);
+    /// # Ok(()) }
+    /// ```
     pub fn new(turno: Turno, policy: Policy) -> Self {
         Self::with(turno, Policies::All([Arc::new(policy)]))
     }
 
     /// Creates a layer with a policy per route. Requests without a route pass.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno::once::http::{OnceLayer, Policy, Routes};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let routes = Routes::new().add("/pagos", Policy::new("pagos"))?.add("/cargos", Policy::new("cargos"))?;
+    /// let layer = OnceLayer::routed(turno, routes);
+    /// assert_eq!(layer.counts(), Default::default());
+    /// layer.idle().await; // at the shutdown, when the server accepts no more requests
+    /// # Ok(()) }
+    /// ```
     pub fn routed(turno: Turno, routes: Routes) -> Self {
         Self::with(turno, Policies::Routed(Box::new(routes)))
     }

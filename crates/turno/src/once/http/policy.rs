@@ -131,6 +131,12 @@ pub struct Statuses(Vec<std::ops::RangeInclusive<u16>>);
 
 impl Statuses {
     /// Creates it from these ranges.
+    ///
+    /// ```
+    /// use turno::once::http::{Policy, Statuses};
+    ///
+    /// let policy = Policy::new("pagos").statuses(Statuses::new([200..=299, 422..=422]));
+    /// ```
     pub fn new(ranges: impl IntoIterator<Item = std::ops::RangeInclusive<u16>>) -> Self {
         Statuses(ranges.into_iter().collect())
     }
@@ -187,6 +193,25 @@ impl Policy {
     /// Creates a policy with the defaults: POST and PATCH with the header `Idempotency-Key`, for the principal in
     /// `Authorization`; 409 while in flight, rejected if unknown, answers below 500 kept for a day. The name is the prefix of
     /// the keys in the store.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use axum::{Router, body::Body, routing::post};
+    /// # use http::Request;
+    /// # use tower::ServiceExt;
+    /// use std::time::Duration;
+    /// use turno::once::http::{KeyFrom, OnceLayer, Policy};
+    ///
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let policy = Policy::new("pagos").key(KeyFrom::Content).no_principal().ttl(Duration::from_secs(3600));
+    /// let app = Router::new().route("/pagos", post(async || "paid")).layer(OnceLayer::new(turno, policy));
+    /// let pay = |amount: &'static str| Request::post("/pagos").body(Body::from(amount));
+    /// for (amount, is_replay) in [("10.00", false), ("10.00", true), ("99.00", false)] {
+    ///     let response = app.clone().oneshot(pay(amount)?).await?;
+    ///     assert_eq!(response.headers().contains_key("idempotency-replayed"), is_replay);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn new(name: impl Into<String>) -> Self {
         Policy {
             name: name.into(),
@@ -212,13 +237,13 @@ impl Policy {
         }
     }
 
-    /// Sets the methods. Requests with other methods pass.
+    /// Sets the methods. Requests with other methods pass. Default: POST and PATCH.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.methods = methods.into_iter().collect();
         self
     }
 
-    /// Sets the source of the key.
+    /// Sets the source of the key. Default: the header `Idempotency-Key`.
     pub fn key(mut self, key: KeyFrom) -> Self {
         self.key = key;
         self
@@ -249,7 +274,7 @@ impl Policy {
         self
     }
 
-    /// Sets the cookie that identifies the caller of a request. It must occur exactly once.
+    /// Sets the cookie that identifies the caller of a request. It must occur exactly once. Default: see [`Policy::principal`].
     pub fn principal_cookie(mut self, name: impl Into<String>) -> Self {
         self.principal = Caller::Cookie(name.into());
         self
@@ -257,6 +282,15 @@ impl Policy {
 
     /// Sets a function that finds the principal, for example in the extensions that an earlier layer has set. `None`
     /// makes the request [unidentified](Policy::unidentified).
+    ///
+    /// ```
+    /// use turno::once::http::Policy;
+    ///
+    /// #[derive(Clone)]
+    /// struct User(String); // an earlier layer puts it into the extensions
+    ///
+    /// let policy = Policy::new("pagos").principal_from(|head| head.extensions.get::<User>().map(|user| user.0.clone()));
+    /// ```
     pub fn principal_from(
         mut self,
         principal: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
@@ -271,19 +305,19 @@ impl Policy {
         self
     }
 
-    /// Sets the response to a request whose work is in flight.
+    /// Sets the response to a request whose work is in flight. Default: [`InFlight::Conflict`].
     pub fn in_flight(mut self, in_flight: InFlight) -> Self {
         self.in_flight = in_flight;
         self
     }
 
-    /// Sets what happens to a request whose earlier run is unknown.
+    /// Sets what happens to a request whose earlier run is unknown. Default: [`Unknown::Refuse`].
     pub fn unknown(mut self, unknown: Unknown) -> Self {
         self.unknown = unknown;
         self
     }
 
-    /// Sets the status codes whose responses are stored.
+    /// Sets the status codes whose responses are stored. Default: all below 500 except 408, 409, 423, 425 and 429.
     pub fn statuses(mut self, statuses: Statuses) -> Self {
         self.statuses = statuses;
         self
@@ -295,13 +329,14 @@ impl Policy {
         self
     }
 
-    /// Sets the lease: a run that is not extended for this long becomes unknown. It is extended while the work is running.
+    /// Sets the lease: a run that is not extended for this long becomes unknown. It is extended while the work is running. Default:
+    /// 30 seconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets how long answers are kept. With zero, repetitions are rejected only while the work is in flight.
+    /// Sets how long answers are kept. Default: a day. With zero, repetitions are rejected only while the work is in flight.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
@@ -342,13 +377,13 @@ impl Policy {
     }
 
     /// Sets what happens while the store is unavailable. With `Closed`, a response that cannot be stored is not sent: the client
-    /// gets 409 `answer_not_stored`. With `Open`, it is sent.
+    /// gets 409 `answer_not_stored`. With `Open`, it is sent. Default: `Closed`.
     pub fn store_down(mut self, store_down: Fails) -> Self {
         self.store_down = store_down;
         self
     }
 
-    /// Sets what happens to a request without an identity.
+    /// Sets what happens to a request without an identity. Default: `Closed`, it is rejected.
     pub fn unidentified(mut self, unidentified: Unidentified) -> Self {
         self.unidentified = unidentified;
         self
@@ -360,7 +395,7 @@ impl Policy {
         self
     }
 
-    /// Sets whether the policy is applied.
+    /// Sets whether the policy is applied. Default: [`Switch::On`].
     pub fn switch(mut self, switch: Switch) -> Self {
         self.switch = switch;
         self

@@ -37,6 +37,15 @@ impl Template {
     ///
     /// # Errors
     /// Returns an error if the status is invalid, the body is not JSON, or a pointer is invalid.
+    ///
+    /// ```
+    /// use turno::once::http::{InFlight, Policy, Template};
+    ///
+    /// let busy = Template::new(200, r#"{"result": "in progress", "loan": {"$request": "/loan"}}"#)?;
+    /// let policy = Policy::new("pagos").in_flight(InFlight::Template(busy));
+    /// assert!(Template::new(200, "in progress").is_err()); // not JSON
+    /// # Ok::<_, turno::Error>(())
+    /// ```
     pub fn new(status: u16, body: impl Into<String>) -> Result<Self> {
         let text = body.into();
         let wrong = |error: Error| Error::invalid("template", format!("template: {error}"));

@@ -71,6 +71,32 @@ impl Attempt {
     ///
     /// # Errors
     /// Returns an error with [`Error::is_lost`](crate::Error::is_lost) if another run has taken over: roll back.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # use axum::{Extension, Router, body::{Body, Bytes}, routing::post};
+    /// # use http::{Request, Response};
+    /// # use tower::ServiceExt;
+    /// use turno::once::http::{Attempt, OnceLayer, Policy};
+    ///
+    /// let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// # let pay = move |Extension(attempt): Extension<Attempt>| { let file = file.clone(); pay(attempt, file) };
+    /// async fn pay(attempt: Attempt, file: std::path::PathBuf) -> Response<Body> {
+    ///     let response = Response::new(Bytes::from("receipt 1"));
+    ///     let mut connection = rusqlite::Connection::open(&file).unwrap();
+    ///     let mut tx = turno::tx::SqliteTransaction::begin(&mut connection).unwrap();
+    ///     attempt.complete_in(&mut tx, &response).await.unwrap(); // after your own statements
+    ///     tx.commit().unwrap();
+    ///     response.map(Body::from)
+    /// }
+    /// let app = Router::new().route("/pagos", post(pay)).layer(OnceLayer::new(turno, Policy::new("pagos")));
+    /// # let request = || Request::post("/pagos").header("idempotency-key", "77").body(Body::empty());
+    /// # assert_eq!(app.clone().oneshot(request()?).await?.status(), 200);
+    /// assert_eq!(app.oneshot(request()?).await?.headers()["idempotency-replayed"], "true");
+    /// # Ok(()) }
+    /// ```
     pub async fn complete_in(
         &self,
         tx: &mut impl Transaction,
