@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::inbox::Inbox;
 use crate::lock::{Lock, LockSet};
 use crate::once::AnswerKeys;
-use crate::outbox::Outbox;
+use crate::outbox::{AdoptOutbox, Outbox, OutboxTable};
 use crate::schedule::Schedule;
 use crate::settings::{Migrate, Retry, Settings};
 use crate::store::*;
@@ -166,6 +166,16 @@ impl Turno {
     /// A table that was adopted, to take its rows from.
     pub fn adopted(&self, table: impl Into<String>) -> Adopted {
         Adopted::new(self.clone(), table.into())
+    }
+
+    /// Adopts a table of events of your own as an outbox, so that a relay can publish its rows.
+    pub fn adopt_outbox(&self, table: impl Into<String>) -> AdoptOutbox {
+        AdoptOutbox::new(self.clone(), table.into())
+    }
+
+    /// Returns the handle of a table that was adopted as an outbox.
+    pub fn outbox_table(&self, table: impl Into<String>) -> OutboxTable {
+        OutboxTable::new(self.clone(), table.into())
     }
 
     /// Takes away what [`Turno::adopt`] added to a table, and nothing else: columns that were there before stay.
