@@ -26,6 +26,9 @@ pub(crate) const RECORD_COLUMN: &str = "relay_token";
 /// Maximum length of a stored error, in characters.
 pub(crate) const ERROR_LENGTH: u32 = 4000;
 
+/// Number of due rows that a claim looks at first. If all of them wait for other rows of their keys, it looks at all.
+pub(crate) const CANDIDATES: u32 = 1000;
+
 /// Parameters of `AdoptStore::outbox_table_adopt`. A column that is not named is recognized by its usual names.
 #[derive(Debug, Clone, Default)]
 pub struct AdoptOutboxTable {

@@ -150,19 +150,26 @@ impl PostgresStore {
         table: &AdoptedOutboxTable,
         ask: &OutboxClaim,
     ) -> Result<Vec<OutboxRow>> {
-        let rows = self
-            .calls
-            .rows(
-                &filled(table, query!(outbox_table_claim)),
-                &[
-                    (&ask.relay, Type::TEXT),
-                    (&i64::from(ask.limit.min(MAX_BATCH)), Type::INT8),
-                    (&Interval(ask.lease), Type::INTERVAL),
-                    (&(ask.order == Order::ByKey), Type::BOOL),
-                    (&ask.token, Type::UUID),
-                ],
-            )
-            .await?;
+        let sql = filled(table, query!(outbox_table_claim));
+        let claim = async |candidates: Option<i64>| {
+            self.calls
+                .rows(
+                    &sql,
+                    &[
+                        (&ask.relay, Type::TEXT),
+                        (&i64::from(ask.limit.min(MAX_BATCH)), Type::INT8),
+                        (&Interval(ask.lease), Type::INTERVAL),
+                        (&(ask.order == Order::ByKey), Type::BOOL),
+                        (&ask.token, Type::UUID),
+                        (&candidates, Type::INT8),
+                    ],
+                )
+                .await
+        };
+        let mut rows = claim(Some(CANDIDATES.into())).await?;
+        if rows.is_empty() {
+            rows = claim(None).await?;
+        }
         rows.iter()
             .map(|row| outbox_row(row, get(row, "parked")?))
             .collect()

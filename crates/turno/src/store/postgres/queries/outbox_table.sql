@@ -1,10 +1,11 @@
 -- name: outbox_table_claim
 -- Purpose: claim due rows of an outbox table, in the order of their creation. $1 relay $2 limit $3 lease $4 one row per key at a
--- time $5 token. A repeated call returns the rows of the first one. Index: <table>_turno_pending for the rows,
+-- time $5 token $6 candidates: only the oldest due rows are looked at, so that a long backlog of few keys costs no more; null for
+-- all. A repeated call returns the rows of the first one. Index: <table>_turno_pending for the rows,
 -- <table>_turno_keys for the earlier rows of a key.
 -- The rule: not processed, attempts left, due, no claim or an expired one, and no earlier row of its key that must go first. The
 -- rows that another relay is claiming are skipped; their keys are not, because those rows are still the earlier ones.
-with free as (
+with candidate as materialized (
   select t.{id} as id
   from {table} t
   where not exists (
@@ -13,6 +14,17 @@ with free as (
       where h.relay_token = $5
         and {open h})
     and {open t}
+    and coalesce(t.{attempts}, 0) < {max_attempts}
+    and (t.relay_until is null or t.relay_until <= clock_timestamp())
+    and (t.relay_due_at is null or t.relay_due_at <= clock_timestamp())
+  order by {place t}
+  limit $6),
+free as (
+  select t.{id} as id
+  from candidate c
+  join {table} t on t.{id} = c.id
+  -- Again, because PostgreSQL checks the conditions on the row itself when it locks the row.
+  where {open t}
     and coalesce(t.{attempts}, 0) < {max_attempts}
     and (t.relay_until is null or t.relay_until <= clock_timestamp())
     and (t.relay_due_at is null or t.relay_due_at <= clock_timestamp())
@@ -52,6 +64,7 @@ select
     from {table} d
     where {key d} = {key t}
       and {open d}
+      and ({place d}) < ({place t})
       and coalesce(d.{attempts}, 0) >= {max_attempts}
       and d.relay_dead = 'park')             as parked
 from (

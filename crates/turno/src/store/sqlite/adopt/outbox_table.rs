@@ -269,19 +269,26 @@ pub(super) fn claim(
     if !again.is_empty() {
         return Ok(again);
     }
-    exec(
-        db,
-        &filled(table, query!(outbox_table_claim)),
-        named_params! {
-            ":relay": ask.relay,
-            ":limit": ask.limit.min(MAX_BATCH),
-            ":until": now.saturating_add(as_us(ask.lease)),
-            ":now": now,
-            ":by_key": ask.order == Order::ByKey,
-            ":token": token,
-        },
-    )?;
-    claimed()
+    let sql = filled(table, query!(outbox_table_claim));
+    for candidates in [i64::from(CANDIDATES), -1] {
+        let many = exec(
+            db,
+            &sql,
+            named_params! {
+                ":relay": ask.relay,
+                ":limit": ask.limit.min(MAX_BATCH),
+                ":until": now.saturating_add(as_us(ask.lease)),
+                ":now": now,
+                ":by_key": ask.order == Order::ByKey,
+                ":token": token,
+                ":candidates": candidates,
+            },
+        )?;
+        if many > 0 {
+            return claimed();
+        }
+    }
+    Ok(Vec::new())
 }
 
 pub(super) fn settle(

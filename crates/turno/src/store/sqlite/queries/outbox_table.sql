@@ -1,5 +1,6 @@
 -- name: outbox_table_claim
--- Purpose: claim due rows of an outbox table, in the order of their creation. :relay :limit :until :now :by_key :token.
+-- Purpose: claim due rows of an outbox table, in the order of their creation. :relay :limit :until :now :by_key :token
+-- :candidates: only the oldest due rows are looked at, so that a long backlog of few keys costs no more; -1 for all.
 -- Index: <table>_turno_pending for the rows, <table>_turno_keys for the earlier rows of a key.
 -- The rule: not processed, attempts left, due, no claim or an expired one, and no earlier row of its key that must go first.
 update {table}
@@ -12,18 +13,23 @@ set relay_token    = :token,
     relay_at       = :now
 where {id} in (
   select t.{id}
-  from {table} t
-  where {open t}
-    and coalesce(t.{attempts}, 0) < {max_attempts}
-    and (t.relay_until is null or t.relay_until <= :now)
-    and (t.relay_due_at is null or t.relay_due_at <= :now)
-    and not exists (
-      select 1
-      from {table} e
-      where {key e} = {key t}
-        and {open e}
-        and ({place e}) < ({place t})
-        and case when coalesce(e.{attempts}, 0) < {max_attempts} then :by_key else e.relay_dead = 'block' end)
+  from (
+    select d.{id} as id
+    from {table} d
+    where {open d}
+      and coalesce(d.{attempts}, 0) < {max_attempts}
+      and (d.relay_until is null or d.relay_until <= :now)
+      and (d.relay_due_at is null or d.relay_due_at <= :now)
+    order by {place d}
+    limit :candidates) c
+  join {table} t on t.{id} = c.id
+  where not exists (
+    select 1
+    from {table} e
+    where {key e} = {key t}
+      and {open e}
+      and ({place e}) < ({place t})
+      and case when coalesce(e.{attempts}, 0) < {max_attempts} then :by_key else e.relay_dead = 'block' end)
   order by {place t}
   limit :limit)
 
@@ -43,6 +49,7 @@ select
     from {table} d
     where {key d} = {key t}
       and {open d}
+      and ({place d}) < ({place t})
       and coalesce(d.{attempts}, 0) >= {max_attempts}
       and d.relay_dead = 'park')
 from {table} t
