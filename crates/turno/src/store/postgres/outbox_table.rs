@@ -403,7 +403,7 @@ impl Table {
         let schema = quote(&self.schema);
         // With other columns the indexes have the same names and other definitions.
         if let Some(old) = old.filter(|old| old.columns != table.columns) {
-            let drop = |index| format!("drop index if exists {schema}.{}", quote(index));
+            let drop = |index: &String| format!("drop index if exists {schema}.{}", quote(index));
             steps.extend(old.indexes.iter().map(drop));
         }
         steps.extend(wanted.iter().map(|(name, definition)| {

@@ -186,7 +186,7 @@ fn plan(db: &Connection, ask: &AdoptOutboxTable) -> Result<(AdoptedOutboxTable, 
     if let Some(old) = old
         && old.record() != record
     {
-        let drop = |index| format!("drop index if exists {}", quote(index));
+        let drop = |index: &String| format!("drop index if exists {}", quote(index));
         steps.extend(old.indexes.iter().map(drop));
         steps.push(format!("alter table {quoted} drop column {RECORD_COLUMN}"));
         missing.push(RELAY_COLUMNS[0]);
