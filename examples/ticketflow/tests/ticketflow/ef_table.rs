@@ -41,12 +41,11 @@ FOR UPDATE SKIP LOCKED;"#;
 
 /// The document's other statements, with the names that Entity Framework writes.
 const MARK_AS_DISPATCHED: &str =
-    r#"UPDATE "OutboxMessages" SET "DispatchedAt" = NOW() WHERE "Id" = $1"#;
-const INCREMENT_ATTEMPTS: &str =
-    r#"UPDATE "OutboxMessages" SET "Attempts" = "Attempts" + 1, "Error" = $2 WHERE "Id" = $1"#;
+    r#"UPDATE "OutboxMessages" SET "DispatchedAt" = NOW() WHERE "Id" = $1::uuid"#;
+const INCREMENT_ATTEMPTS: &str = r#"UPDATE "OutboxMessages" SET "Attempts" = "Attempts" + 1, "Error" = $2 WHERE "Id" = $1::uuid"#;
 const PENDING: &str = r#"SELECT COUNT(*) FROM "OutboxMessages" WHERE "DispatchedAt" IS NULL"#;
 const INSERT: &str = r#"INSERT INTO "OutboxMessages" ("Id", "Type", "PayloadJson", "CorrelationId", "OccurredAt", "AggregateId")
-VALUES ($1, 'TicketFlow.Domain.Events.TicketStatusChangedEvent', $2, $3, clock_timestamp(), $4)"#;
+VALUES ($1::uuid, 'TicketFlow.Domain.Events.TicketStatusChangedEvent', $2, $3, clock_timestamp(), $4)"#;
 
 /// A store with the document's tables.
 struct EfStage {
@@ -105,7 +104,7 @@ async fn change(pool: &PgPool, ticket: usize, number: usize) -> Uuid {
         .await
         .unwrap();
     sqlx::query(INSERT)
-        .bind(id)
+        .bind(id.to_string())
         .bind(format!(r#"{{"ticketId": "{ticket}", "number": {number}}}"#))
         .bind(format!("correlation {number}"))
         .bind(ticket)
@@ -304,7 +303,8 @@ async fn document_worker(ef: &EfStage, crash_after: Option<usize>) {
     let settings = &ef.stage.cast.settings.rabbitmq;
     let connection = Connection::connect(&settings.url(), ConnectionProperties::default()).await;
     for (place, row) in rows.iter().enumerate() {
-        let id: Uuid = row.get("Id");
+        let raw = row.try_get_raw("Id").unwrap();
+        let id = Uuid::from_slice(raw.as_bytes().unwrap()).unwrap();
         match &connection {
             Ok(connection) => {
                 let channel = connection.create_channel().await.unwrap();
@@ -320,12 +320,12 @@ async fn document_worker(ef: &EfStage, crash_after: Option<usize>) {
                 if crash_after == Some(place) {
                     return;
                 }
-                let mark = sqlx::query(MARK_AS_DISPATCHED).bind(id);
+                let mark = sqlx::query(MARK_AS_DISPATCHED).bind(id.to_string());
                 mark.execute(&mut *tx).await.unwrap();
             }
             Err(error) => {
                 let count = sqlx::query(INCREMENT_ATTEMPTS)
-                    .bind(id)
+                    .bind(id.to_string())
                     .bind(error.to_string());
                 count.execute(&mut *tx).await.unwrap();
             }

@@ -48,8 +48,11 @@ async fn escenario_4_idempotencia(stage: Stage) {
 /// Marks an event as processed, as the document does with `INSERT INTO ProcessedEvents`.
 async fn remember(stage: &Stage, event: uuid::Uuid) -> anyhow::Result<()> {
     if let Db::Postgres(pool) = &stage.db {
-        let insert = "INSERT INTO ProcessedEvents (EventId, ProcessedAt) VALUES ($1, NOW());";
-        sqlx::query(insert).bind(event).execute(pool).await?;
+        let insert = "INSERT INTO ProcessedEvents (EventId, ProcessedAt) VALUES ($1::uuid, NOW());";
+        sqlx::query(insert)
+            .bind(event.to_string())
+            .execute(pool)
+            .await?;
         return Ok(());
     }
     with_tx!(&stage.db, |tx| {
