@@ -4,6 +4,9 @@
 //! [sink](crate::sink), at least once. The id of an event never changes, so receivers can de-duplicate by it;
 //! [`Turno::mark_processed`] does that in the receiver's transaction.
 //!
+//! An application that has an outbox table already keeps it: [`Turno::adopt_outbox`] prepares the table, and
+//! [`OutboxTable::relay`] publishes its rows.
+//!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
@@ -26,6 +29,7 @@
 
 mod event;
 mod relay;
+mod table;
 
 use std::sync::Arc;
 
@@ -33,7 +37,11 @@ use uuid::Uuid;
 
 pub use self::event::Event;
 pub use self::relay::{Mode, Relay, RelayReport};
-pub use crate::store::{Archive, EventState, EventView, OUTBOX_QUEUE, OnDead, OutboxStats};
+pub use self::table::{AdoptOutbox, OutboxTable};
+pub use crate::store::{
+    AdoptedOutboxTable, Archive, EventState, EventView, OUTBOX_QUEUE, OnDead, OutboxColumns,
+    OutboxStats,
+};
 
 use crate::Turno;
 use crate::check;

@@ -103,6 +103,8 @@ pub struct Outgoing {
 pub enum PublishResult {
     /// The destination has stored it.
     Sent,
+    /// The sink drops it on purpose, for this reason. It counts as dispatched, and is not published again.
+    Dropped(String),
     /// The destination rejected it, for this reason. An attempt is counted.
     Refused(String),
     /// The connection broke while this event and others were being published, and one of them is the cause. The relay
@@ -110,6 +112,9 @@ pub enum PublishResult {
     Suspect(String),
     /// The destination was unavailable: the event has not arrived.
     Unsent(Outage),
+    /// No destination takes events of this type yet: the event has not arrived. No attempt is counted, and only events of the
+    /// same type wait.
+    Unrouted(Outage),
     /// The connection ended before a response: the event may have arrived.
     Doubtful(Outage),
     /// The destination takes no events of this type at the moment, such as a full queue; it takes others. The event may have
@@ -171,6 +176,7 @@ mod rabbitmq;
 mod stdout;
 #[cfg(any(feature = "nats", feature = "webhook"))]
 mod tls;
+mod unroutable;
 mod url;
 #[cfg(feature = "webhook")]
 mod webhook;
@@ -181,6 +187,7 @@ pub use nats::Nats;
 pub use rabbitmq::RabbitMq;
 pub use stdout::Stdout;
 pub use turno_api::outbox::{POSSIBLE_DUPLICATE, routing_key};
+pub use unroutable::Unroutable;
 pub use url::{SinkOptions, from_url};
 #[cfg(feature = "webhook")]
 pub use webhook::Webhook;

@@ -32,11 +32,21 @@ mod adopt;
 mod inbox;
 mod once;
 mod outbox;
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, reason = "only stores generate statements")
+)]
+mod outbox_table;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod queries;
 mod schedule;
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    allow(dead_code, reason = "only stores generate statements")
+)]
+mod sql_text;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
@@ -45,6 +55,7 @@ pub use self::adopt::*;
 pub use self::inbox::*;
 pub use self::once::*;
 pub use self::outbox::*;
+pub use self::outbox_table::*;
 pub use self::schedule::*;
 
 /// A store: a database with the rules of Turno.

@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::inbox::Inbox;
 use crate::lock::{Lock, LockSet};
 use crate::once::AnswerKeys;
-use crate::outbox::Outbox;
+use crate::outbox::{AdoptOutbox, Outbox, OutboxTable};
 use crate::schedule::Schedule;
 use crate::settings::{Migrate, Retry, Settings};
 use crate::store::*;
@@ -205,6 +205,16 @@ impl Turno {
     /// Returns the handle of an adopted table: [`Adopted::acquire`], [`Adopted::next`].
     pub fn adopted(&self, table: impl Into<String>) -> Adopted {
         Adopted::new(self.clone(), table.into())
+    }
+
+    /// Adopts a table of events of your own as an outbox, so that a relay can publish its rows.
+    pub fn adopt_outbox(&self, table: impl Into<String>) -> AdoptOutbox {
+        AdoptOutbox::new(self.clone(), table.into())
+    }
+
+    /// Returns the handle of a table that was adopted as an outbox.
+    pub fn outbox_table(&self, table: impl Into<String>) -> OutboxTable {
+        OutboxTable::new(self.clone(), table.into())
     }
 
     /// Removes the columns, indexes and functions that [`Turno::adopt`] added to a table, with the data in those columns. Columns

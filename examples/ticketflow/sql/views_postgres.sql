@@ -21,3 +21,18 @@ select
   e.id as EventId,
   e.at as ProcessedAt
 from turno.outbox_list('dispatched', null, 1000000) e;
+
+-- The document's "Insertar manualmente un ProcessedEvent": the consumers then count the event as handled already.
+create or replace function processed_events_insert() returns trigger
+language plpgsql
+as $$
+begin
+  perform turno.seen('notifications', new.EventId);
+  return new;
+end
+$$;
+
+create or replace trigger processed_events_insert
+instead of insert on ProcessedEvents
+for each row
+execute function processed_events_insert();

@@ -25,7 +25,6 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
@@ -33,6 +32,7 @@ use clap::{Args, Parser, Subcommand};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::filter::LevelFilter;
 use turno::Turno;
 
 use crate::announce::{Announcer, SinOutbox};
@@ -41,6 +41,7 @@ use crate::db::Db;
 use crate::metrics::Metrics;
 use crate::publisher::RabbitMqPublisher;
 use crate::settings::Settings;
+use crate::worker::WorkerOptions;
 
 /// Tickets whose events reach RabbitMQ if and only if they are committed.
 #[derive(Parser)]
@@ -69,9 +70,8 @@ enum Role {
     Worker {
         #[command(flatten)]
         place: CommonOptions,
-        /// Pause after the first rejection, in milliseconds; it doubles.
-        #[arg(long, default_value_t = 1000)]
-        pausa_ms: u64,
+        #[command(flatten)]
+        options: WorkerOptions,
     },
     /// Handles events. Run any number; they share one queue.
     Consumer {
@@ -83,6 +83,17 @@ enum Role {
     },
 }
 
+impl Role {
+    fn options(&self) -> &CommonOptions {
+        match self {
+            Role::Migrate(place)
+            | Role::Api { place, .. }
+            | Role::Worker { place, .. }
+            | Role::Consumer { place, .. } => place,
+        }
+    }
+}
+
 /// Options of all processes.
 #[derive(Args)]
 struct CommonOptions {
@@ -91,6 +102,9 @@ struct CommonOptions {
     store: String,
     #[arg(long, default_value = "appsettings.json", value_name = "FILE")]
     config: PathBuf,
+    /// Level of the log: `info`, or `debug` for a line with routing key and correlation id per message.
+    #[arg(long, default_value = "info", value_name = "LEVEL")]
+    log: LevelFilter,
     /// Address to listen on, for `/metrics` and the API.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -106,7 +120,7 @@ async fn main() -> Result<()> {
         .without_time()
         .with_target(false)
         .with_ansi(false)
-        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
+        .with_max_level(role.options().log)
         .init();
     match role {
         Role::Migrate(place) => {
@@ -114,7 +128,7 @@ async fn main() -> Result<()> {
             Db::connect(&place.store).await?.migrate().await
         }
         Role::Api { place, sin_outbox } => run_api(place, sin_outbox).await,
-        Role::Worker { place, pausa_ms } => run_worker(place, pausa_ms).await,
+        Role::Worker { place, options } => run_worker(place, options).await,
         Role::Consumer { place, sin_seen } => {
             let idempotency = match sin_seen {
                 true => Idempotency::None,
@@ -145,7 +159,7 @@ async fn run_api(place: CommonOptions, sin_outbox: Option<SinOutbox>) -> Result<
     serve(listen(place.listen).await?, router, stop).await
 }
 
-async fn run_worker(place: CommonOptions, pause_ms: u64) -> Result<()> {
+async fn run_worker(place: CommonOptions, options: WorkerOptions) -> Result<()> {
     let settings = Settings::read(&place.config)?;
     let turno = Turno::connect(&place.store).await?;
     let stop = stop_on_signal()?;
@@ -154,17 +168,17 @@ async fn run_worker(place: CommonOptions, pause_ms: u64) -> Result<()> {
         consumer: None,
     };
     let listener = listen(place.listen).await?;
-    let pause = Duration::from_millis(pause_ms);
-    let work = worker::run(&turno, &settings, pause, stop.clone());
+    let work = worker::run(&turno, &settings, options, stop.clone());
     let (report, ()) = tokio::try_join!(
         work,
         serve(listener, metrics::router(metrics), stop.clone())
     )?;
     tracing::info!(
-        "Worker detenido. Exitosos: {}, Fallidos: {}, Muertos: {}",
+        "Worker detenido. Exitosos: {}, Fallidos: {}, Muertos: {}, Omitidos: {}",
         report.sent,
         report.refused,
-        report.dead
+        report.dead,
+        report.skipped
     );
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The document's `RabbitMqPublisher`: Turno's sink for RabbitMQ, with a log line per step.
 
 use async_trait::async_trait;
-use turno::sink::{Outage, Outgoing, PublishResult, RabbitMq, Sink};
+use turno::sink::{Outage, Outgoing, PublishResult, RabbitMq, Sink, routing_key};
 
 use crate::fault;
 use crate::settings::RabbitMqSettings;
@@ -39,13 +39,13 @@ impl Sink for RabbitMqPublisher {
         for (event, result) in events.iter().zip(&fates) {
             log(event, result);
         }
-        let sent = fates
-            .iter()
-            .filter(|result| **result == PublishResult::Sent)
-            .count();
+        let count =
+            |wanted: fn(&PublishResult) -> bool| fates.iter().filter(|it| wanted(it)).count();
+        let sent = count(|result| matches!(result, PublishResult::Sent));
+        let skipped = count(|result| matches!(result, PublishResult::Dropped(_)));
         tracing::info!(
-            "Procesamiento completado. Exitosos: {sent}, Fallidos: {}",
-            fates.len() - sent
+            "Procesamiento completado. Exitosos: {sent}, Fallidos: {}, Omitidos: {skipped}",
+            fates.len() - sent - skipped
         );
         fault::here(fault::AFTER_PUBLISH);
         fates
@@ -60,7 +60,17 @@ fn log(event: &Outgoing, result: &PublishResult) {
     let Outgoing { id, kind, .. } = event;
     let name = kind.rsplit('.').next().unwrap_or(kind);
     match result {
-        PublishResult::Sent => tracing::info!("✅ Mensaje publicado: {name} (ID: {id})"),
+        PublishResult::Sent => {
+            tracing::debug!(
+                "Mensaje publicado: {} → CorrelationId: {}",
+                routing_key(kind),
+                event.correlation_id.as_deref().unwrap_or("-")
+            );
+            tracing::info!("✅ Mensaje publicado: {name} (ID: {id})");
+        }
+        PublishResult::Dropped(reason) => {
+            tracing::warn!("Mensaje {id} omitido. Marcando como despachado: {reason}");
+        }
         PublishResult::Refused(error) | PublishResult::Suspect(error) => tracing::error!(
             "❌ Error al procesar mensaje {id} del tipo {name}. Intento {}/{MAX_ATTEMPTS}: {error}",
             event.attempt
@@ -68,6 +78,7 @@ fn log(event: &Outgoing, result: &PublishResult) {
         // The document counts these as attempts, too; then an outage of half an hour would make every event dead.
         PublishResult::Unsent(outage)
         | PublishResult::Doubtful(outage)
+        | PublishResult::Unrouted(outage)
         | PublishResult::Busy(outage) => tracing::error!(
             "❌ Error al procesar mensaje {id} del tipo {name}. No cuenta como intento: {outage}"
         ),

@@ -8,6 +8,7 @@ pub(crate) mod relay;
 mod requeue;
 mod show;
 mod stats;
+mod table;
 mod view;
 
 use std::process::ExitCode;
@@ -24,8 +25,7 @@ use crate::context::Context;
 pub(crate) enum Verb {
     Emit(emit::EmitArgs),
     Relay(Box<relay::RelayArgs>),
-    /// Show the number of events by state
-    Stats,
+    Stats(stats::StatsArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
     Requeue(requeue::RequeueArgs),
@@ -36,7 +36,7 @@ pub(crate) async fn run(context: &Context, verb: Verb) -> Result<ExitCode> {
     match verb {
         Verb::Emit(args) => emit::run(context, args).await,
         Verb::Relay(args) => relay::run(context, *args).await,
-        Verb::Stats => stats::run(context).await,
+        Verb::Stats(args) => stats::run(context, args).await,
         Verb::List(args) => list::run(context, args).await,
         Verb::Show(args) => show::run(context, args).await,
         Verb::Requeue(args) => requeue::run(context, args).await,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use turno::outbox::{Mode, OnDead};
+use turno::sink::Unroutable;
 use turno::store::MAX_BATCH;
 
 use super::value::{Bytes, Count, Lease, Name, Time};
@@ -32,7 +33,12 @@ pub(crate) struct Outbox {
     /// Overrides `on_dead` for one type of event.
     pub(crate) on_dead_of: BTreeMap<String, OnDead>,
     pub(crate) archive: Option<bool>,
+    /// A table of the application, from which the relay publishes.
+    table: Option<Name>,
     exchange: Option<Name>,
+    pub(crate) unroutable: Option<Unroutable>,
+    /// Overrides `unroutable` for one type of event.
+    pub(crate) unroutable_of: BTreeMap<String, Unroutable>,
     subject_prefix: Option<Name>,
     source: Option<Name>,
     pub(crate) secret: Option<String>,
@@ -69,6 +75,10 @@ impl Outbox {
 
     pub(crate) fn name(&self) -> Option<String> {
         text(&self.name)
+    }
+
+    pub(crate) fn table(&self) -> Option<String> {
+        text(&self.table)
     }
 
     pub(crate) fn exchange(&self) -> Option<String> {

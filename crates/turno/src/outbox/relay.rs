@@ -7,6 +7,7 @@ mod leader;
 mod pipeline;
 mod rest;
 mod routes;
+mod source;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::breaker::Breaker;
 use self::pipeline::{Counts, Pipeline};
 use self::routes::Routes;
+pub(super) use self::source::{Source, TableSource};
 use super::Outbox;
 use crate::backoff::Backoff;
 use crate::check;
@@ -100,11 +102,12 @@ impl FromStr for Mode {
 #[must_use = "nothing happens before run"]
 pub struct Relay {
     pub(super) outbox: Outbox,
+    source: Source,
     pub(super) sink: Arc<dyn Sink>,
     pub(super) name: String,
     pub(super) mode: Mode,
     pub(super) batch: u32,
-    pub(super) max_attempts: u32,
+    max_attempts: Option<u32>,
     pub(super) lease: Duration,
     pub(super) poll: Duration,
     pub(super) archive: Archive,
@@ -121,6 +124,8 @@ pub struct Relay {
 pub struct RelayReport {
     /// Number of events that were published and stored as such.
     pub sent: u64,
+    /// Number of events that were stored as dispatched and not published, because the sink drops them.
+    pub skipped: u64,
     /// Number of attempts that the sink refused.
     pub refused: u64,
     /// Number of events that became dead by a refusal.
@@ -139,10 +144,11 @@ impl Relay {
             name: outbox.turno().worker_name(),
             poll: outbox.turno().settings().idle_poll_max,
             outbox,
+            source: Source::Outbox,
             sink,
             mode: Mode::default(),
             batch: BATCH,
-            max_attempts: MAX_ATTEMPTS,
+            max_attempts: None,
             lease: LEASE,
             archive: Archive::default(),
             lock_id: LOCK_ID,
@@ -151,6 +157,11 @@ impl Relay {
             on_dead: OnDead::default(),
             on_dead_of: BTreeMap::new(),
         }
+    }
+
+    pub(super) fn source(mut self, source: Source) -> Self {
+        self.source = source;
+        self
     }
 
     /// Sets how many relays publish at once, and in what order. Default: [`Mode::Ordered`].
@@ -166,9 +177,9 @@ impl Relay {
     }
 
     /// Sets the number of refusals after which an event is dead, 1 to 1000. Default: 20, which takes about eight hours with the
-    /// default [backoff](Relay::backoff).
+    /// default [backoff](Relay::backoff). For an [outbox table](super::OutboxTable), default: that of its adoption.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.max_attempts = attempts;
+        self.max_attempts = Some(attempts);
         self
     }
 
@@ -236,7 +247,8 @@ impl Relay {
     /// expired.
     ///
     /// # Errors
-    /// Returns an error if an option is invalid. While the store or the sink is unavailable, the relay retries.
+    /// Returns an error if an option is invalid or an outbox table is not adopted. While the store or the sink is unavailable,
+    /// the relay retries.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
@@ -252,17 +264,29 @@ impl Relay {
     /// assert_eq!((report.sent, report.refused), (1, 0));
     /// # Ok(()) }
     /// ```
-    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<RelayReport> {
+    pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<RelayReport> {
         check::name("relay", &self.name)?;
         check::batch(self.batch)?;
         check::lease(self.lease)?;
         check::delay("backoff", self.backoff.longest)?;
         check::delay("outage_backoff", self.outage_backoff.longest)?;
-        if self.max_attempts == 0 || self.max_attempts > check::MAX_ATTEMPTS.into() {
+        let max_attempts = self.max_attempts.unwrap_or(MAX_ATTEMPTS);
+        if max_attempts == 0 || max_attempts > check::MAX_ATTEMPTS.into() {
             return Err(Error::invalid(
                 "max_attempts",
                 format!("max_attempts must be between 1 and {}", check::MAX_ATTEMPTS),
             ));
+        }
+        if let Source::Table(table) = &mut self.source {
+            table.max_attempts = self.max_attempts;
+            // While the store is unavailable, the claims look the table up.
+            let found = table.table(&**self.outbox.turno().store()).await;
+            found
+                .map(drop)
+                .or_else(|error| match error.is_unavailable() {
+                    true => Ok(()),
+                    false => Err(error),
+                })?;
         }
         let counts = Counts::default();
         let breaker = Breaker::new(self.outage_backoff);
@@ -310,7 +334,7 @@ impl Relay {
     /// Takes over the events that the previous leader had in flight, without waiting for the end of its claims.
     async fn recover(&self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
-            match self.outbox.turno().store().outbox_recover().await {
+            match self.source.recover(&**self.outbox.turno().store()).await {
                 Ok(0) => return,
                 Ok(many) => {
                     tracing::info!(many, "events were in flight; they are published again");
@@ -322,6 +346,11 @@ impl Relay {
                 }
             }
         }
+    }
+
+    pub(super) fn max_attempts_or_default(&self) -> u32 {
+        let of_source = || self.source.max_attempts();
+        self.max_attempts.or_else(of_source).unwrap_or(MAX_ATTEMPTS)
     }
 
     pub(super) fn on_dead_of(&self, kind: &str) -> OnDead {

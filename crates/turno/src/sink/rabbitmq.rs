@@ -6,6 +6,7 @@ mod pool;
 mod response_timeout;
 mod verdict;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tokio::sync::Mutex;
 use self::batch::{Batch, End};
 use self::pool::{Lent, Pool};
 use self::response_timeout::ResponseTimeout;
-use super::{Outage, Outgoing, PublishResult, Sink};
+use super::{Outage, Outgoing, PublishResult, Sink, Unroutable};
 use crate::amqp::link::Dial;
 use crate::amqp::{Address, fault};
 use crate::error::Result;
@@ -36,7 +37,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// ordering key), `traceparent` and `tracestate`. Headers of the event with these names are not sent. A possible
 /// duplicate has the header [`x-possible-duplicate`](super::POSSIBLE_DUPLICATE).
 ///
-/// An event counts as sent when the broker has confirmed it. An event that no queue is bound for is refused, not lost.
+/// An event counts as sent when the broker has confirmed it. An event that no queue is bound for is refused, not lost; or what
+/// [`RabbitMq::unroutable`] says.
 ///
 /// ```no_run
 /// # fn main() -> turno::Result<()> {
@@ -50,6 +52,8 @@ pub struct RabbitMq {
     address: Address,
     exchange: String,
     declaring: Declare,
+    unroutable: Unroutable,
+    unroutable_of: BTreeMap<String, Unroutable>,
     authorities: Option<String>,
     silence: Duration,
     pool: Mutex<Option<Arc<Pool>>>,
@@ -72,6 +76,8 @@ impl RabbitMq {
             address: Address::parse(url)?,
             exchange: EXCHANGE.to_owned(),
             declaring: Declare::Create,
+            unroutable: Unroutable::default(),
+            unroutable_of: BTreeMap::new(),
             authorities: None,
             silence: SILENCE,
             pool: Mutex::new(None),
@@ -87,6 +93,18 @@ impl RabbitMq {
     /// Uses an existing exchange of any type: it is checked and not declared, which needs fewer rights.
     pub fn existing_exchange(mut self) -> Self {
         self.declaring = Declare::Check;
+        self
+    }
+
+    /// Sets what happens to an event that no queue is bound for. Default: [`Unroutable::Dead`].
+    pub fn unroutable(mut self, choice: Unroutable) -> Self {
+        self.unroutable = choice;
+        self
+    }
+
+    /// Sets [`RabbitMq::unroutable`] for the events of one type.
+    pub fn unroutable_of_type(mut self, kind: impl Into<String>, choice: Unroutable) -> Self {
+        self.unroutable_of.insert(kind.into(), choice);
         self
     }
 
@@ -238,7 +256,12 @@ impl Sink for RabbitMq {
             Err(End::Failed(_) | End::Blocked(_)) if outcome.tidy => lent.discard(),
             Err(_) => drop(lent),
         }
-        verdict::fates(events, &self.exchange, outcome, ended.err().as_ref())
+        let unroutable = |kind: &str| self.unroutable_of.get(kind).copied();
+        let rules = verdict::Rules {
+            exchange: &self.exchange,
+            unroutable: &|kind| unroutable(kind).unwrap_or(self.unroutable),
+        };
+        verdict::fates(events, rules, outcome, ended.err().as_ref())
     }
 
     async fn close(&self) {

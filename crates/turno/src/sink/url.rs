@@ -1,10 +1,11 @@
 //! Creates a sink from a URL.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Sink, Stdout};
+use super::{Sink, Stdout, Unroutable};
 use crate::error::{Error, Kind, Result};
 
 /// Options of a sink that are not in its URL. A sink ignores options that do not apply to it.
@@ -13,6 +14,10 @@ use crate::error::{Error, Kind, Result};
 pub struct SinkOptions {
     /// RabbitMQ: exchange. Default: `turno.events`.
     pub exchange: Option<String>,
+    /// RabbitMQ: what happens to an event that no queue is bound for. Default: [`Unroutable::Dead`].
+    pub unroutable: Option<Unroutable>,
+    /// RabbitMQ: overrides `unroutable` for the events of one type.
+    pub unroutable_of: BTreeMap<String, Unroutable>,
     /// NATS: prefix of the subject, before the routing key and a dot.
     pub subject_prefix: Option<String>,
     /// Webhook: secret that signs requests, `whsec_` and base64.
@@ -29,6 +34,8 @@ impl fmt::Debug for SinkOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SinkOptions")
             .field("exchange", &self.exchange)
+            .field("unroutable", &self.unroutable)
+            .field("unroutable_of", &self.unroutable_of)
             .field("subject_prefix", &self.subject_prefix)
             .field("secret", &self.secret.as_ref().map(|_| "…"))
             .field("allow_private", &self.allow_private)
@@ -70,6 +77,12 @@ fn rabbitmq(url: &str, options: &SinkOptions) -> Result<Arc<dyn Sink>> {
     let mut sink = super::RabbitMq::new(url)?;
     if let Some(exchange) = &options.exchange {
         sink = sink.exchange(exchange);
+    }
+    if let Some(choice) = options.unroutable {
+        sink = sink.unroutable(choice);
+    }
+    for (kind, choice) in &options.unroutable_of {
+        sink = sink.unroutable_of_type(kind, *choice);
     }
     if let Some(timeout) = options.timeout {
         sink = sink.confirm_timeout(timeout);

@@ -4,10 +4,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 pub use turno_api::adopt::*;
+use uuid::Uuid;
 
+use super::{
+    AdoptOutboxTable, AdoptedOutboxTable, EventState, EventView, OutboxClaim, OutboxRow,
+    OutboxRowsSettle, OutboxSettled, OutboxStats,
+};
 use crate::error::{Error, Result};
 
-/// Store methods of adopted tables.
+/// Store methods of adopted tables. Those of outbox tables are rejected by default.
 #[async_trait]
 pub trait AdoptStore {
     /// Adds the missing columns, indexes and functions to a table; changes nothing if none is missing.
@@ -46,6 +51,88 @@ pub trait AdoptStore {
 
     /// Clears a row's flag. Returns whether it did.
     async fn adopted_unmark(&self, table: &str, id: &str) -> Result<bool>;
+
+    /// Adds the columns and indexes of a relay to a table of events; changes nothing if none is missing.
+    async fn outbox_table_adopt(&self, _: &AdoptOutboxTable) -> Result<AdoptedOutboxTable> {
+        Err(no_outbox_tables())
+    }
+
+    /// Returns the SQL that [`AdoptStore::outbox_table_adopt`] would execute. Changes nothing.
+    async fn outbox_table_print(&self, _: &AdoptOutboxTable) -> Result<String> {
+        Err(no_outbox_tables())
+    }
+
+    /// Removes what was added to an outbox table, and nothing else. Returns what was removed.
+    async fn outbox_table_undo(&self, _table: &str) -> Result<AdoptedOutboxTable> {
+        Err(no_outbox_tables())
+    }
+
+    /// Returns an outbox table; `None` if the table is not adopted as one.
+    async fn outbox_table_find(&self, _table: &str) -> Result<Option<AdoptedOutboxTable>> {
+        Err(no_outbox_tables())
+    }
+
+    /// Claims due rows. A repeated call returns the rows of the first one.
+    async fn outbox_table_claim(
+        &self,
+        _: &AdoptedOutboxTable,
+        _: &OutboxClaim,
+    ) -> Result<Vec<OutboxRow>> {
+        Err(no_outbox_tables())
+    }
+
+    /// Ends a claim with the outcome of each of its rows. Rows without an outcome are given back.
+    async fn outbox_table_settle(
+        &self,
+        _: &AdoptedOutboxTable,
+        _: &OutboxRowsSettle,
+    ) -> Result<OutboxSettled> {
+        Err(no_outbox_tables())
+    }
+
+    /// Extends a claim. Returns whether it is still held.
+    async fn outbox_table_extend(
+        &self,
+        _: &AdoptedOutboxTable,
+        _token: Uuid,
+        _lease: Duration,
+    ) -> Result<bool> {
+        Err(no_outbox_tables())
+    }
+
+    /// Ends all claims, for a relay that has just become the leader. Returns how many rows were in flight.
+    async fn outbox_table_recover(&self, _: &AdoptedOutboxTable) -> Result<u64> {
+        Err(no_outbox_tables())
+    }
+
+    /// Returns the number of rows per state.
+    async fn outbox_table_stats(&self, _: &AdoptedOutboxTable) -> Result<OutboxStats> {
+        Err(no_outbox_tables())
+    }
+
+    /// Returns one page of the rows in one state: at most `limit` after the first `skip`.
+    async fn outbox_table_list(
+        &self,
+        _: &AdoptedOutboxTable,
+        _state: EventState,
+        _skip: u64,
+        _limit: u32,
+    ) -> Result<Vec<EventView>> {
+        Err(no_outbox_tables())
+    }
+
+    /// Makes dead rows pending again, the given ones or all. Returns how many.
+    async fn outbox_table_requeue(
+        &self,
+        _: &AdoptedOutboxTable,
+        _ids: Option<&[Uuid]>,
+    ) -> Result<u64> {
+        Err(no_outbox_tables())
+    }
+}
+
+fn no_outbox_tables() -> Error {
+    Error::refused("an outbox table works on a store, and not through a server: use --store URL")
 }
 
 /// The error for a table that is not adopted.

@@ -29,6 +29,7 @@ mod lock_queues;
 mod migrate;
 mod once;
 mod outbox;
+mod outbox_table;
 mod overlap;
 mod refusal;
 mod rights;

@@ -3,6 +3,8 @@
 
 mod change;
 mod functions;
+mod outbox_rows;
+mod outbox_table;
 mod protocol;
 mod race;
 mod replace;

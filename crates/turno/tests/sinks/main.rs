@@ -10,6 +10,7 @@ mod rabbitmq;
 mod rabbitmq_faults;
 mod relay_outage;
 mod stdout;
+mod unroutable;
 mod webhook;
 mod webhook_answers;
 

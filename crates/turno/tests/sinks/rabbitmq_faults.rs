@@ -68,6 +68,9 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
                     again.push(event)
                 }
                 PublishResult::Suspect(why) => panic!("no event is to blame: {why}"),
+                other @ (PublishResult::Dropped(_) | PublishResult::Unrouted(_)) => {
+                    panic!("the sink has no such choice: {other:?}")
+                }
             }
         }
     }
@@ -96,6 +99,9 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
                 false
             }
             PublishResult::Suspect(why) => panic!("no event is to blame: {why}"),
+            other @ (PublishResult::Dropped(_) | PublishResult::Unrouted(_)) => {
+                panic!("the sink has no such choice: {other:?}")
+            }
             PublishResult::Unsent(_) | PublishResult::Doubtful(_) | PublishResult::Busy(_) => true,
         });
         again.is_empty().then_some(())

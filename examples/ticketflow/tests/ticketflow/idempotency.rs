@@ -7,7 +7,7 @@ use turno::sink::{Outgoing, PublishResult, RabbitMq, Sink};
 use turno_testkit::eventually_async;
 
 use crate::cast::{Actor, LONG};
-use crate::db::with_tx;
+use crate::db::{Db, with_tx};
 use crate::on_each_store;
 use crate::stage::{Stage, all_once};
 
@@ -47,6 +47,14 @@ async fn escenario_4_idempotencia(stage: Stage) {
 
 /// Marks an event as processed, as the document does with `INSERT INTO ProcessedEvents`.
 async fn remember(stage: &Stage, event: uuid::Uuid) -> anyhow::Result<()> {
+    if let Db::Postgres(pool) = &stage.db {
+        let insert = "INSERT INTO ProcessedEvents (EventId, ProcessedAt) VALUES ($1::uuid, NOW());";
+        sqlx::query(insert)
+            .bind(event.to_string())
+            .execute(pool)
+            .await?;
+        return Ok(());
+    }
     with_tx!(&stage.db, |tx| {
         let first = stage
             .turno

@@ -30,6 +30,7 @@ mod tap;
 
 mod contract;
 mod dead;
+mod ef_table;
 mod idempotency;
 mod queries;
 mod retry;

@@ -27,9 +27,9 @@ async fn escenario_1_worker_unico_procesando(stage: Stage) {
         "the only relay now",
         "Procesando 50 mensajes del Outbox (Lock ID: 42)",
         "✅ Mensaje publicado: TicketCreatedEvent (ID: ",
-        "Procesamiento completado. Exitosos: 50, Fallidos: 0",
+        "Procesamiento completado. Exitosos: 50, Fallidos: 0, Omitidos: 0",
         "Procesando 10 mensajes del Outbox (Lock ID: 42)",
-        "Procesamiento completado. Exitosos: 10, Fallidos: 0",
+        "Procesamiento completado. Exitosos: 10, Fallidos: 0, Omitidos: 0",
     ] {
         worker.await_log(line).unwrap();
     }
@@ -43,7 +43,7 @@ async fn escenario_1_worker_unico_procesando(stage: Stage) {
         .await;
     worker.process.term();
     worker
-        .await_log("Worker detenido. Exitosos: 60, Fallidos: 0, Muertos: 0")
+        .await_log("Worker detenido. Exitosos: 60, Fallidos: 0, Muertos: 0, Omitidos: 0")
         .unwrap();
     assert!(worker.process.wait_timeout(LONG).unwrap().success());
     // The server detects the end of the session by itself.

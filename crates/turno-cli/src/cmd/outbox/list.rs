@@ -10,6 +10,7 @@ use turno::inbox::ItemId;
 use turno::outbox::{EventState, EventView};
 use turno_api::{outbox, page};
 
+use super::table::{EventSource, TableArgs};
 use super::view::since;
 use crate::context::Context;
 use crate::output::{number, optional, page, time};
@@ -39,12 +40,19 @@ pub(crate) struct ListArgs {
     /// Only events after this number: the last one of the previous page
     #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
     after: Option<i64>,
+
+    #[command(flatten)]
+    table: TableArgs,
 }
 
 pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
     let (after, limit) = (args.after.map(ItemId), page(args.limit));
+    let table = args.table.table;
     let events = context
-        .read_store(async |turno| Ok(turno.outbox().list(args.state, after, limit).await?))
+        .read_store(async |turno| {
+            let source = EventSource::new(turno, table.clone());
+            Ok(source.list(args.state, after, limit).await?)
+        })
         .await?;
     if context.output.is_json() {
         let next = page::next(&events, limit, |event| event.seq);

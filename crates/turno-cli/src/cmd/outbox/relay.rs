@@ -18,6 +18,7 @@ use turno::outbox::RelayReport;
 
 pub(crate) use self::inside::{Inside, has_unsigned_webhook};
 use self::watch::{End, Watch};
+use super::table::EventSource;
 use crate::context::Context;
 use crate::output::number;
 use crate::redact;
@@ -34,6 +35,7 @@ JetStream), https://… or http://… (a webhook), or stdout: (one line of JSON 
 Events are published at least once. Their ids are stable: receivers use them to remove duplicates.
 While the sink is unavailable, no event is lost and no attempt is counted.
 An event that the sink refuses is retried, and finally dead: see `turno outbox list --state dead`.
+With --table the events are rows of a table of the application: see `turno adopt --as outbox`.
 INT and TERM stop it after the events in flight are settled; a second signal ends it at once.
 Every option except --until-empty can also be set in [outbox] of turno.toml. Keep secrets there, in
 the environment or in files: other users of the machine can see the options of a command.")]
@@ -88,8 +90,9 @@ async fn relay(
     let stop = CancellationToken::new();
     let mut end = None;
     let mut work = pin!(relay.run(stop.clone().cancelled_owned()));
+    let source = EventSource::new(turno, args.flow.table(&context.outbox));
     let watch = Watch {
-        turno,
+        source: &source,
         until_empty: args.until_empty,
         poll: args.flow.poll(&context.outbox),
         reader_gone: sink.reader_gone,
@@ -128,9 +131,12 @@ fn tell(context: &Context, report: RelayReport, prints_events: bool) -> Result<(
         }
         return context.output.json(&report);
     }
-    let header = ["SENT", "REFUSED", "DEAD", "RETURNED", "STALE", "OUTAGES"];
+    let header = [
+        "SENT", "SKIPPED", "REFUSED", "DEAD", "RETURNED", "STALE", "OUTAGES",
+    ];
     let RelayReport {
         sent,
+        skipped,
         refused,
         dead,
         returned,
@@ -138,7 +144,7 @@ fn tell(context: &Context, report: RelayReport, prints_events: bool) -> Result<(
         outages,
         ..
     } = report;
-    let row = [sent, refused, dead, returned, stale, outages].map(number);
+    let row = [sent, skipped, refused, dead, returned, stale, outages].map(number);
     let rows = vec![row.to_vec()];
     if prints_events {
         context.output.note_table(&header, rows);

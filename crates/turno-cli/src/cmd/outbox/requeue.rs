@@ -7,6 +7,7 @@ use clap::Args;
 use turno_api::inbox;
 use uuid::Uuid;
 
+use super::table::TableArgs;
 use crate::cmd::operator::OperatorArgs;
 use crate::context::Context;
 use crate::progress;
@@ -15,7 +16,8 @@ use crate::progress;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Requeued events have all their attempts again. Events parked behind them are requeued too, in order.
-Ids that are not of dead or blocked events are ignored.")]
+Ids that are not of dead or blocked events are ignored.
+With --table there is no entry in the history.")]
 pub(crate) struct RequeueArgs {
     /// Ids, as `turno outbox list --state dead` shows them
     #[arg(value_name = "ID", required_unless_present = "all", value_parser = super::id)]
@@ -26,6 +28,9 @@ pub(crate) struct RequeueArgs {
     all: bool,
 
     #[command(flatten)]
+    table: TableArgs,
+
+    #[command(flatten)]
     operator: OperatorArgs,
 }
 
@@ -34,6 +39,9 @@ pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode
     let spinner = progress::spinner(context.output, "requeuing dead events");
     let requeued = context
         .with_store(async |turno| {
+            if let Some(table) = args.table.table {
+                return Ok(turno.outbox_table(table).requeue(which).await?);
+            }
             let outbox = args.operator.outbox(turno.outbox());
             Ok(outbox.requeue(which).await?)
         })

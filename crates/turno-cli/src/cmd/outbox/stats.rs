@@ -3,16 +3,26 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
 use comfy_table::{Cell, Color};
 use turno::outbox::OutboxStats;
 
+use super::table::{EventSource, TableArgs};
 use crate::context::Context;
 use crate::duration::Shown;
 use crate::output::{number, optional};
 
-pub(crate) async fn run(context: &Context) -> Result<ExitCode> {
+/// Show the number of events by state
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    #[command(flatten)]
+    table: TableArgs,
+}
+
+pub(crate) async fn run(context: &Context, args: StatsArgs) -> Result<ExitCode> {
+    let table = args.table.table;
     let stats = context
-        .read_store(async |turno| Ok(turno.outbox().stats().await?))
+        .read_store(async |turno| Ok(EventSource::new(turno, table.clone()).stats().await?))
         .await?;
     if context.output.is_json() {
         context.output.json(&stats)?;

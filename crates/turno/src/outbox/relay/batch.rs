@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::Relay;
 use super::routes::{Admission, Routes};
-use crate::sink::{Outage, Outgoing, PublishResult};
+use crate::sink::{Outage, Outgoing, PublishResult, routing_key};
 use crate::store::{
     AfterRefusal, ClaimedEvent, Deferral, Envelope, ItemId, OnDead, OutboxSettle, Refusal,
 };
@@ -24,6 +24,8 @@ pub(super) struct Batch {
 pub(super) struct Published {
     pub(super) settle: OutboxSettle,
     pub(super) verdict: Verdict,
+    /// Number of events that the sink dropped.
+    pub(super) skipped: u64,
 }
 
 /// What the results of a batch say about the sink.
@@ -90,13 +92,20 @@ impl Batch {
             None => Verdict::Unknown,
         };
         note(routes, &results);
+        let mut skipped = 0;
         for (event, (kind, result)) in places.into_iter().zip(results) {
             match result {
                 PublishResult::Sent => settle.sent.push(event.seq),
+                PublishResult::Dropped(reason) => {
+                    tracing::info!(id = %event.id, kind, reason, "an event was dropped, and counts as dispatched");
+                    settle.sent.push(event.seq);
+                    skipped += 1;
+                }
                 PublishResult::Refused(error) | PublishResult::Suspect(error) => {
                     settle.refused.push(refused(relay, event, &kind, error));
                 }
                 PublishResult::Unsent(_) => {}
+                PublishResult::Unrouted(_) => put_off.push((event.seq, kind)),
                 PublishResult::Doubtful(_) => settle.doubtful.push(event.seq),
                 PublishResult::Busy(_) => {
                     settle.doubtful.push(event.seq);
@@ -110,7 +119,11 @@ impl Batch {
             delay: routes.delay(&kind, now),
         };
         settle.deferred = put_off.into_iter().map(deferral).collect();
-        Published { settle, verdict }
+        Published {
+            settle,
+            verdict,
+            skipped,
+        }
     }
 }
 
@@ -149,12 +162,13 @@ fn read(event: &ClaimedEvent) -> Result<Outgoing, Refusal> {
 /// Returns what happens to an event that the sink has refused: a retry, or it is dead.
 fn refused(relay: &Relay, event: &ClaimedEvent, kind: &str, error: String) -> Refusal {
     let attempt = event.refused + 1;
-    let next = if attempt >= relay.max_attempts {
+    let of = relay.max_attempts_or_default();
+    let next = if attempt >= of {
         AfterRefusal::Dead(relay.on_dead_of(kind))
     } else {
         AfterRefusal::Retry(relay.backoff.after(attempt))
     };
-    let (id, of) = (event.id, relay.max_attempts);
+    let id = event.id;
     match next {
         AfterRefusal::Dead(_) => {
             tracing::error!(%id, kind, attempt, of, error, "an event was refused, and is dead: look at it, and requeue or discard it");
@@ -215,6 +229,20 @@ async fn publish(
             }
         }
     }
+    for (event, _) in events
+        .iter()
+        .zip(&results)
+        .filter(|(_, result)| matches!(result, PublishResult::Sent))
+    {
+        tracing::debug!(
+            id = %event.id,
+            kind = event.kind,
+            routing_key = routing_key(&event.kind),
+            correlation_id = event.correlation_id,
+            possible_duplicate = event.possible_duplicate,
+            "an event was published"
+        );
+    }
     let results = events.into_iter().map(|event| event.kind).zip(results);
     (results.collect(), outage)
 }
@@ -231,8 +259,10 @@ fn outage_of(results: &[PublishResult]) -> Option<Outage> {
     results.iter().find_map(|result| match result {
         PublishResult::Unsent(outage) | PublishResult::Doubtful(outage) => Some(outage.clone()),
         PublishResult::Sent
+        | PublishResult::Dropped(_)
         | PublishResult::Refused(_)
         | PublishResult::Suspect(_)
+        | PublishResult::Unrouted(_)
         | PublishResult::Busy(_) => None,
     })
 }
@@ -241,8 +271,10 @@ fn outage_of(results: &[PublishResult]) -> Option<Outage> {
 fn is_answer(result: &PublishResult) -> bool {
     match result {
         PublishResult::Sent
+        | PublishResult::Dropped(_)
         | PublishResult::Refused(_)
         | PublishResult::Suspect(_)
+        | PublishResult::Unrouted(_)
         | PublishResult::Busy(_) => true,
         PublishResult::Unsent(_) | PublishResult::Doubtful(_) => false,
     }
@@ -253,10 +285,10 @@ fn note(routes: &Routes, results: &[(String, PublishResult)]) {
     let mut outages: BTreeMap<&str, Option<&Outage>> = BTreeMap::new();
     for (kind, result) in results {
         match result {
-            PublishResult::Busy(outage) => {
+            PublishResult::Busy(outage) | PublishResult::Unrouted(outage) => {
                 outages.insert(kind, Some(outage));
             }
-            PublishResult::Sent | PublishResult::Refused(_) => {
+            PublishResult::Sent | PublishResult::Dropped(_) | PublishResult::Refused(_) => {
                 outages.entry(kind).or_insert(None);
             }
             PublishResult::Suspect(_) | PublishResult::Unsent(_) | PublishResult::Doubtful(_) => {}

@@ -21,9 +21,8 @@ use super::{Mode, Relay, RelayReport};
 use crate::backoff::Backoff;
 use crate::inbox::idle::Idle;
 use crate::inbox::wake_name;
-use crate::store::{
-    AfterRefusal, ClaimId, InboxExtend, ItemId, OUTBOX_QUEUE, OutboxClaim, OutboxSettle,
-};
+use crate::store::{AfterRefusal, ClaimId, ItemId, OUTBOX_QUEUE, OutboxClaim, OutboxSettle};
+use crate::waiting::growing_pause;
 
 /// Pauses after calls that failed.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
@@ -37,6 +36,7 @@ const CONCURRENCY: u32 = 2;
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     sent: AtomicU64,
+    skipped: AtomicU64,
     refused: AtomicU64,
     dead: AtomicU64,
     returned: AtomicU64,
@@ -52,7 +52,9 @@ impl Counts {
     pub(super) fn report(&self) -> RelayReport {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         RelayReport {
-            sent: read(&self.sent),
+            // The store does not tell dropped events from published ones.
+            sent: read(&self.sent).saturating_sub(read(&self.skipped)),
+            skipped: read(&self.skipped),
             refused: read(&self.refused),
             dead: read(&self.dead),
             returned: read(&self.returned),
@@ -122,6 +124,7 @@ impl<'a> Pipeline<'a> {
         let store = self.relay.outbox.turno().store();
         let watch = store.wakers().watch(&wake_name(OUTBOX_QUEUE));
         let mut idle = Idle::default();
+        let mut idle_since: Option<Instant> = None;
         let mut worked: Option<Instant> = None;
         let mut current: Option<Batch> = None;
         let mut settle: Option<OutboxSettle> = None;
@@ -152,6 +155,7 @@ impl<'a> Pipeline<'a> {
                     let publish = batch.publish(self.relay, self.routes, good_until);
                     let (published, next) = tokio::join!(publish, settle_and_claim);
                     settle = Some(published.settle);
+                    Counts::add(&self.counts.skipped, published.skipped);
                     match published.verdict {
                         Verdict::Outage(outage) => {
                             Counts::add(&self.counts.outages, 1);
@@ -165,8 +169,9 @@ impl<'a> Pipeline<'a> {
             };
             if let Some(current) = &current {
                 idle.end();
+                idle_since = None;
                 worked = Some(Instant::now());
-                if current.events.len() >= batch as usize {
+                if current.events.len() >= batch as usize && !self.relay.source.is_table() {
                     idle.rouse(store, OUTBOX_QUEUE).await;
                 }
             }
@@ -174,14 +179,20 @@ impl<'a> Pipeline<'a> {
             if current.is_some() || settle.is_some() {
                 continue;
             }
-            let Some(pause) = idle
-                .pause(store, OUTBOX_QUEUE, looked, self.relay.poll)
-                .await
-            else {
+            let pause = if self.relay.source.is_table() {
+                // Inserts into the table do not notify.
+                let since = *idle_since.get_or_insert(looked);
+                Some(growing_pause(since.elapsed(), self.relay.poll))
+            } else {
+                idle.pause(store, OUTBOX_QUEUE, looked, self.relay.poll)
+                    .await
+            };
+            let Some(pause) = pause else {
                 continue;
             };
             let until = Instant::now() + pause;
             let stays = match (self.relay.mode, worked) {
+                _ if self.relay.source.is_table() => pause,
                 (Mode::Parallel | Mode::Ordered, _) => pause,
                 (Mode::Single, _) if pause < Rest::LEAST => pause,
                 (Mode::Single, None) => Duration::ZERO,
@@ -230,7 +241,8 @@ impl<'a> Pipeline<'a> {
         let began = Instant::now();
         let mut attempts = RETRY.attempts();
         while !stop.is_cancelled() {
-            match self.relay.outbox.turno().store().outbox_claim(&ask).await {
+            let store = self.relay.outbox.turno().store();
+            match self.relay.source.claim(&**store, &ask).await {
                 Ok(events) => {
                     let batch = Batch {
                         token: ask.token,
@@ -260,7 +272,8 @@ impl<'a> Pipeline<'a> {
         let mut attempts = RETRY.attempts();
         let mut deadline = None;
         loop {
-            match self.relay.outbox.turno().store().outbox_settle(ask).await {
+            let store = self.relay.outbox.turno().store();
+            match self.relay.source.settle(&**store, ask).await {
                 Ok(settled) => {
                     self.held().remove(&ask.token);
                     Counts::add(&self.counts.sent, settled.sent);
@@ -315,14 +328,13 @@ impl<'a> Pipeline<'a> {
             if claims.is_empty() {
                 continue;
             }
-            let ask = InboxExtend { claims, lease };
             let store = self.relay.outbox.turno().store();
-            let extended = tokio::time::timeout(lease / 3, store.inbox_extend(&ask)).await;
-            match extended {
-                Ok(Ok(settled)) => {
+            let extended = self.relay.source.extend(&**store, claims.clone(), lease);
+            match tokio::time::timeout(lease / 3, extended).await {
+                Ok(Ok(stale)) => {
                     let mut held = self.held();
-                    for claim in &ask.claims {
-                        if settled.stale.contains(claim) {
+                    for claim in &claims {
+                        if stale.contains(claim) {
                             held.remove(&claim.token);
                         } else if let Some(held) = held.get_mut(&claim.token) {
                             held.good_until = began + lease - lease / 10;

@@ -47,7 +47,7 @@ impl Rest {
             if hears {
                 return;
             }
-            match store.outbox_stats().await {
+            match relay.source.stats(&**store).await {
                 Ok(stats) if stats.pending == 0 && stats.processing == 0 => {}
                 Ok(_) => return,
                 Err(error) => {

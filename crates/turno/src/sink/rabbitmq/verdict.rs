@@ -2,12 +2,19 @@
 
 use super::batch::{Answer, End, Outcome};
 use crate::amqp::fault;
-use crate::sink::{Outage, Outgoing, PublishResult, routing_key};
+use crate::sink::{Outage, Outgoing, PublishResult, Unroutable, routing_key};
+
+/// What the results depend on, besides the broker.
+pub(super) struct Rules<'a> {
+    pub(super) exchange: &'a str,
+    /// The choice for a type.
+    pub(super) unroutable: &'a (dyn Fn(&str) -> Unroutable + Sync),
+}
 
 /// Returns the fates of `events`.
 pub(super) fn fates(
     events: &[Outgoing],
-    exchange: &str,
+    rules: Rules<'_>,
     outcome: Outcome,
     end: Option<&End>,
 ) -> Vec<PublishResult> {
@@ -16,7 +23,12 @@ pub(super) fn fates(
     let result = |event: &Outgoing| {
         let answer = answers.next().unwrap_or(Answer::Unwritten);
         if outcome.returned.contains(&event.id) {
-            return PublishResult::Refused(unroutable(exchange, &event.kind));
+            let reason = unroutable(rules.exchange, &event.kind);
+            return match (rules.unroutable)(&event.kind) {
+                Unroutable::Dead => PublishResult::Refused(reason),
+                Unroutable::Keep => PublishResult::Unrouted(Outage::new(reason)),
+                Unroutable::Drop => PublishResult::Dropped(reason),
+            };
         }
         match (answer, &broken) {
             (Answer::Acked, _) => PublishResult::Sent,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+use uuid::Uuid;
 
 use super::interval::Interval;
 use super::rows::{big_count, count, count_in, get};
@@ -181,6 +182,73 @@ impl AdoptStore for PostgresStore {
             .adopted_rows((table, "unmark"), &[(&id, Type::TEXT)])
             .await?;
         get(first(&rows)?, "done")
+    }
+
+    async fn outbox_table_adopt(&self, ask: &AdoptOutboxTable) -> Result<AdoptedOutboxTable> {
+        self.adopt_outbox(ask).await
+    }
+
+    async fn outbox_table_print(&self, ask: &AdoptOutboxTable) -> Result<String> {
+        self.print_outbox(ask).await
+    }
+
+    async fn outbox_table_undo(&self, table: &str) -> Result<AdoptedOutboxTable> {
+        self.undo_outbox(table).await
+    }
+
+    async fn outbox_table_find(&self, table: &str) -> Result<Option<AdoptedOutboxTable>> {
+        self.find_outbox(table).await
+    }
+
+    async fn outbox_table_claim(
+        &self,
+        table: &AdoptedOutboxTable,
+        ask: &OutboxClaim,
+    ) -> Result<Vec<OutboxRow>> {
+        self.claim_rows(table, ask).await
+    }
+
+    async fn outbox_table_settle(
+        &self,
+        table: &AdoptedOutboxTable,
+        ask: &OutboxRowsSettle,
+    ) -> Result<OutboxSettled> {
+        self.settle_rows(table, ask).await
+    }
+
+    async fn outbox_table_extend(
+        &self,
+        table: &AdoptedOutboxTable,
+        token: Uuid,
+        lease: Duration,
+    ) -> Result<bool> {
+        self.extend_rows(table, token, lease).await
+    }
+
+    async fn outbox_table_recover(&self, table: &AdoptedOutboxTable) -> Result<u64> {
+        self.recover_rows(table).await
+    }
+
+    async fn outbox_table_stats(&self, table: &AdoptedOutboxTable) -> Result<OutboxStats> {
+        self.count_rows(table).await
+    }
+
+    async fn outbox_table_list(
+        &self,
+        table: &AdoptedOutboxTable,
+        state: EventState,
+        skip: u64,
+        limit: u32,
+    ) -> Result<Vec<EventView>> {
+        self.list_rows(table, state, skip, limit).await
+    }
+
+    async fn outbox_table_requeue(
+        &self,
+        table: &AdoptedOutboxTable,
+        ids: Option<&[Uuid]>,
+    ) -> Result<u64> {
+        self.requeue_rows(table, ids).await
     }
 }
 

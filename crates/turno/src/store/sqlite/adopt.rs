@@ -2,12 +2,14 @@
 
 mod change;
 mod names;
+mod outbox_table;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::types::Value;
 use rusqlite::{Connection, named_params};
+use uuid::Uuid;
 
 use self::names::Adopted;
 use super::SqliteStore;
@@ -95,6 +97,100 @@ impl AdoptStore for SqliteStore {
                 let sql = adopted.fill(query!(adopt_unmark));
                 Ok(exec(db, &sql, named_params! {":id": id})? > 0)
             })
+            .await
+    }
+
+    async fn outbox_table_adopt(&self, ask: &AdoptOutboxTable) -> Result<AdoptedOutboxTable> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| outbox_table::adopt(db, &ask))
+            .await
+    }
+
+    async fn outbox_table_print(&self, ask: &AdoptOutboxTable) -> Result<String> {
+        let ask = ask.clone();
+        self.read(move |db| outbox_table::print(db, &ask)).await
+    }
+
+    async fn outbox_table_undo(&self, table: &str) -> Result<AdoptedOutboxTable> {
+        let table = table.to_owned();
+        self.writer
+            .write(move |db| outbox_table::undo(db, &table))
+            .await
+    }
+
+    async fn outbox_table_find(&self, table: &str) -> Result<Option<AdoptedOutboxTable>> {
+        let table = table.to_owned();
+        self.read(move |db| outbox_table::find(db, &table)).await
+    }
+
+    async fn outbox_table_claim(
+        &self,
+        table: &AdoptedOutboxTable,
+        ask: &OutboxClaim,
+    ) -> Result<Vec<OutboxRow>> {
+        let (table, ask) = (table.clone(), ask.clone());
+        self.writer
+            .write(move |db| outbox_table::claim(db, &table, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn outbox_table_settle(
+        &self,
+        table: &AdoptedOutboxTable,
+        ask: &OutboxRowsSettle,
+    ) -> Result<OutboxSettled> {
+        let (table, ask) = (table.clone(), ask.clone());
+        self.writer
+            .write(move |db| outbox_table::settle(db, &table, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn outbox_table_extend(
+        &self,
+        table: &AdoptedOutboxTable,
+        token: Uuid,
+        lease: Duration,
+    ) -> Result<bool> {
+        let table = table.clone();
+        self.writer
+            .write(move |db| outbox_table::extend(db, &table, token, lease, clock::now_us()))
+            .await
+    }
+
+    async fn outbox_table_recover(&self, table: &AdoptedOutboxTable) -> Result<u64> {
+        let table = table.clone();
+        self.writer
+            .write(move |db| outbox_table::recover(db, &table, clock::now_us()))
+            .await
+    }
+
+    async fn outbox_table_stats(&self, table: &AdoptedOutboxTable) -> Result<OutboxStats> {
+        let table = table.clone();
+        self.read(move |db| outbox_table::stats(db, &table, clock::now_us()))
+            .await
+    }
+
+    async fn outbox_table_list(
+        &self,
+        table: &AdoptedOutboxTable,
+        state: EventState,
+        skip: u64,
+        limit: u32,
+    ) -> Result<Vec<EventView>> {
+        let table = table.clone();
+        self.read(move |db| outbox_table::list(db, &table, state, (skip, limit), clock::now_us()))
+            .await
+    }
+
+    async fn outbox_table_requeue(
+        &self,
+        table: &AdoptedOutboxTable,
+        ids: Option<&[Uuid]>,
+    ) -> Result<u64> {
+        let (table, ids) = (table.clone(), ids.map(<[Uuid]>::to_vec));
+        self.writer
+            .write(move |db| outbox_table::requeue(db, &table, ids.as_deref()))
             .await
     }
 }

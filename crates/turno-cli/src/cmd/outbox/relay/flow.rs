@@ -1,5 +1,6 @@
 //! Options of a relay: the command line over the environment, over the file, over the library's defaults.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,15 @@ use crate::{duration, name};
 
 #[derive(Debug, Args)]
 pub(super) struct FlowArgs {
+    /// Table of the application to publish from, adopted with `turno adopt --as outbox` [default: Turno's outbox]
+    #[arg(
+        long,
+        env = "TURNO_RELAY_TABLE",
+        hide_env_values = true,
+        value_name = "TABLE"
+    )]
+    table: Option<String>,
+
     /// Mode: single (one relay at a time), parallel (any number) or ordered (any number, the events of one key in order) [default: ordered]
     #[arg(
         long,
@@ -35,7 +45,7 @@ pub(super) struct FlowArgs {
     )]
     batch: Option<u32>,
 
-    /// Maximum number of attempts; then an event is dead [default: 20, about eight hours with backoff]
+    /// Maximum number of attempts; then an event is dead [default: 20, about eight hours with backoff; of a table: that of its adoption]
     #[arg(
         long,
         env = "TURNO_RELAY_MAX_ATTEMPTS",
@@ -98,16 +108,25 @@ struct Choice {
 }
 
 fn on_dead(text: &str) -> Result<Choice, String> {
+    let (kind, choice) = of_type(text, "skip, block or park", "block")?;
+    Ok(Choice { kind, choice })
+}
+
+/// Parses `CHOICE`, or `TYPE=CHOICE` for one type.
+pub(super) fn of_type<T: FromStr>(
+    text: &str,
+    choices: &str,
+    example: &str,
+) -> Result<(Option<String>, T), String> {
     let (kind, word) = match text.rsplit_once('=') {
-        Some(("", _)) => return Err("give a type, as in TicketClosedEvent=block".to_owned()),
+        Some(("", _)) => return Err(format!("give a type, as in TicketClosedEvent={example}")),
         Some((kind, word)) => (Some(kind.to_owned()), word),
         None => (None, text),
     };
     let choice = word.parse().map_err(|_| {
-        "write skip, block or park, or one of them for a type, as in TicketClosedEvent=block"
-            .to_owned()
+        format!("write {choices}, or one of them for a type, as in TicketClosedEvent={example}")
     })?;
-    Ok(Choice { kind, choice })
+    Ok((kind, choice))
 }
 
 impl FlowArgs {
@@ -129,10 +148,19 @@ impl FlowArgs {
         self.poll.or(file.poll())
     }
 
+    /// Returns the table to publish from; `None` for Turno's outbox.
+    pub(super) fn table(&self, file: &Outbox) -> Option<String> {
+        self.table.clone().or(file.table())
+    }
+
     /// Returns the relay, not started, and its mode.
     pub(super) fn relay(&self, turno: &Turno, sink: Arc<dyn Sink>, file: &Outbox) -> (Relay, Mode) {
         let mode = self.mode.or(file.mode).unwrap_or_default();
-        let mut relay = turno.outbox().relay(sink).mode(mode);
+        let relay = match self.table(file) {
+            Some(table) => turno.outbox_table(table).relay(sink),
+            None => turno.outbox().relay(sink),
+        };
+        let mut relay = relay.mode(mode);
         if let Some(poll) = self.poll(file) {
             relay = relay.poll(poll);
         }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use tokio_util::sync::CancellationToken;
-use turno::sink::{self, Sink, SinkOptions};
+use turno::sink::{self, Sink, SinkOptions, Unroutable};
 
+use super::flow::of_type;
 use super::reader::WithReader;
 use crate::config::Outbox;
 use crate::duration;
@@ -38,6 +39,10 @@ pub(super) struct SinkArgs {
         value_name = "NAME"
     )]
     exchange: Option<String>,
+
+    /// RabbitMQ: what happens to an event that no queue is bound for: dead (after all attempts), keep (until a queue is bound) or drop; TYPE=keep for one type; can be repeated [default: dead]
+    #[arg(long, env = "TURNO_UNROUTABLE", hide_env_values = true, value_name = "[TYPE=]CHOICE", value_parser = unroutable)]
+    unroutable: Vec<(Option<String>, Unroutable)>,
 
     /// NATS: prefix of the subject, before a dot and the routing key
     #[arg(
@@ -181,6 +186,16 @@ impl SinkArgs {
         let allow_private = self.allow_private.or(file.allow_private);
         let mut options = SinkOptions::default();
         options.exchange = or(&self.exchange, file.exchange());
+        options.unroutable = file.unroutable;
+        options.unroutable_of.clone_from(&file.unroutable_of);
+        for (kind, choice) in &self.unroutable {
+            match kind {
+                Some(kind) => {
+                    options.unroutable_of.insert(kind.clone(), *choice);
+                }
+                None => options.unroutable = Some(*choice),
+            }
+        }
         options.subject_prefix = or(&self.subject_prefix, file.subject_prefix());
         options.secret = self.secret(file)?;
         options.allow_private = allow_private.unwrap_or(false);
@@ -188,6 +203,10 @@ impl SinkArgs {
         options.source = or(&self.source, file.source());
         Ok(options)
     }
+}
+
+fn unroutable(text: &str) -> Result<(Option<String>, Unroutable), String> {
+    of_type(text, "dead, keep or drop", "keep")
 }
 
 /// A value and the file that may hold it.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use turno::Turno;
 use turno::outbox::OutboxStats;
+
+use crate::cmd::outbox::table::EventSource;
 
 /// Maximum interval between two checks of whether events are left. A shorter poll interval of the relay takes precedence.
 const LOOK: Duration = Duration::from_millis(200);
@@ -47,7 +48,7 @@ impl std::error::Error for Blocked {}
 /// The conditions of the end.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
-    pub(super) turno: &'a Turno,
+    pub(super) source: &'a EventSource,
     pub(super) until_empty: bool,
     /// Poll interval of the relay, if it was set.
     pub(super) poll: Option<Duration>,
@@ -66,7 +67,7 @@ impl Watch<'_> {
     async fn emptied(&self) -> End {
         let mut since = (Instant::now(), None);
         loop {
-            match self.turno.outbox().stats().await {
+            match self.source.stats().await {
                 Ok(stats) if stats.pending == 0 && stats.processing == 0 => return End::Empty,
                 Ok(stats) => {
                     let seen = Some(moving(&stats));

@@ -5,17 +5,8 @@ use rusqlite::{Connection, OptionalExtension};
 use super::super::classify;
 use super::super::rows::many;
 use crate::error::{Error, Kind, Result};
-use crate::store::*;
-
-/// A name as SQL writes it.
-pub(super) fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// A text as SQL writes it.
-pub(super) fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
+pub(super) use crate::store::sql_text::{literal, quote};
+use crate::store::{sql_text, *};
 
 /// An adopted table.
 #[derive(Debug, Clone)]
@@ -76,20 +67,12 @@ impl Adopted {
     /// A statement with `{table}`, `{id}` and `{user}` filled in, in one pass: a name may look like a blank itself.
     /// Where there is no user column, a user is compared with itself.
     pub(super) fn fill(&self, template: &str) -> String {
-        let mut sql = String::with_capacity(template.len() + 64);
-        let mut rest = template;
-        while let Some((before, after)) = rest.split_once('{') {
-            sql.push_str(before);
-            let (blank, after) = after.split_once('}').unwrap_or((after, ""));
-            sql.push_str(&match (blank, &self.user) {
-                ("table", _) => quote(&self.table),
-                ("id", _) => quote(&self.id),
-                ("user", Some(user)) => quote(user),
-                (other, _) => format!(":{other}"),
-            });
-            rest = after;
-        }
-        sql + rest
+        sql_text::fill(template, &|name, _| match (name, &self.user) {
+            ("table", _) => quote(&self.table),
+            ("id", _) => quote(&self.id),
+            ("user", Some(user)) => quote(user),
+            (other, _) => format!(":{other}"),
+        })
     }
 
     pub(super) fn into_adoption(self) -> Adoption {

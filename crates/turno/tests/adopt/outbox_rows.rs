@@ -1,0 +1,494 @@
+//! Rows of an outbox table: which a relay claims, in which order, and what the outcomes leave in the application's columns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+use turno::Turno;
+use turno::outbox::{EventState, Mode, OnDead, OutboxTable, Relay, RelayReport};
+use turno::sink::{Outage, Outgoing, PublishResult, Sink};
+use turno::store::{
+    AdoptedOutboxTable, AfterRefusal, Order, OutboxClaim, OutboxRow, OutboxRowsSettle,
+};
+use turno_testkit::conformance::TestStore;
+use turno_testkit::eventually_async;
+use uuid::Uuid;
+
+use super::outbox_table::create_ef_table;
+use super::{ask, tell, test_stores};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// An adopted table of Entity Framework.
+struct Rows<'a> {
+    test_store: &'a TestStore,
+    turno: Turno,
+    table: AdoptedOutboxTable,
+    handle: OutboxTable,
+}
+
+impl<'a> Rows<'a> {
+    async fn adopted(test_store: &'a TestStore) -> Self {
+        let turno = test_store.turno().await;
+        create_ef_table(test_store).await;
+        let table = turno.adopt_outbox("OutboxMessages").apply().await.unwrap();
+        let handle = turno.outbox_table("OutboxMessages");
+        Rows {
+            test_store,
+            turno,
+            table,
+            handle,
+        }
+    }
+
+    /// Inserts rows with these keys, as the application does; their payloads count from zero.
+    async fn insert(&self, keys: &[&str]) -> Vec<Uuid> {
+        let ids: Vec<Uuid> = keys.iter().map(|_| Uuid::now_v7()).collect();
+        let values: Vec<String> = keys
+            .iter()
+            .zip(&ids)
+            .enumerate()
+            .map(|(number, (key, id))| {
+                let key = if key.is_empty() { "null".to_owned() } else { format!("'{key}'") };
+                format!("('{}', 'TicketFlow.Domain.Events.TicketCreatedEvent', '{number}', '2026-11-17 04:00:{:02}.{:03}+00:00', 'c{number}', {key})",
+                    id.to_string().to_uppercase(), number / 1000, number % 1000)
+            })
+            .collect();
+        tell(self.test_store, &format!(r#"insert into "OutboxMessages" ("Id", "Type", "PayloadJson", "OccurredAt", "CorrelationId", "AggregateId") values {}"#, values.join(", "))).await;
+        ids
+    }
+
+    async fn claim_with(
+        &self,
+        limit: u32,
+        order: Order,
+        lease: Duration,
+    ) -> (Uuid, Vec<OutboxRow>) {
+        let ask = OutboxClaim {
+            relay: "r".into(),
+            limit,
+            lease,
+            order,
+            token: Uuid::now_v7(),
+        };
+        let rows = self
+            .turno
+            .store()
+            .outbox_table_claim(&self.table, &ask)
+            .await
+            .unwrap();
+        (ask.token, rows)
+    }
+
+    async fn claim(&self, limit: u32) -> (Uuid, Vec<OutboxRow>) {
+        self.claim_with(limit, Order::ByKey, LONG).await
+    }
+
+    async fn settle(&self, ask: &OutboxRowsSettle) -> turno::store::OutboxSettled {
+        self.turno
+            .store()
+            .outbox_table_settle(&self.table, ask)
+            .await
+            .unwrap()
+    }
+
+    async fn value(&self, expression: &str) -> String {
+        ask(
+            self.test_store,
+            &format!(r#"select {expression} from "OutboxMessages""#),
+        )
+        .await
+    }
+}
+
+fn settlement(token: Uuid) -> OutboxRowsSettle {
+    OutboxRowsSettle {
+        token,
+        sent: Vec::new(),
+        refused: Vec::new(),
+        doubtful: Vec::new(),
+        deferred: Vec::new(),
+    }
+}
+
+fn payloads(rows: &[OutboxRow]) -> Vec<&str> {
+    rows.iter().map(|row| row.payload.as_str()).collect()
+}
+
+fn ids(rows: &[OutboxRow]) -> Vec<String> {
+    rows.iter().map(|row| row.id.clone()).collect()
+}
+
+#[tokio::test]
+async fn one_row_of_a_key_at_a_time_the_oldest_first() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        rows.insert(&["a", "a", "b", "", "b", ""]).await;
+        let (first, claimed) = rows.claim(10).await;
+        assert_eq!(payloads(&claimed), ["0", "2", "3", "5"]);
+        assert_eq!(claimed[0].correlation_id.as_deref(), Some("c0"));
+        assert_eq!(claimed[0].key.as_deref(), Some("a"));
+        // The others wait for these, also if they are given back.
+        assert_eq!(rows.claim(10).await.1.len(), 0);
+        let settled = rows
+            .settle(&OutboxRowsSettle {
+                sent: ids(&claimed[..1]),
+                ..settlement(first)
+            })
+            .await;
+        assert_eq!((settled.sent, settled.returned, settled.stale), (1, 3, 0));
+        let (_, claimed) = rows.claim(10).await;
+        assert_eq!(payloads(&claimed), ["1", "2", "3", "5"]);
+        // The control: without the order of keys, the rest is claimed at once.
+        let (_, claimed) = rows.claim_with(10, Order::AsEmitted, LONG).await;
+        assert_eq!(payloads(&claimed), ["4"]);
+    }
+}
+
+#[tokio::test]
+async fn two_relays_claim_different_rows_and_an_expired_claim_is_taken_over_with_a_label() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        rows.insert(&[""; 10]).await;
+        let (first, mine) = rows.claim(5).await;
+        let (_, others) = rows.claim(10).await;
+        assert_eq!(payloads(&mine), ["0", "1", "2", "3", "4"]);
+        assert_eq!(payloads(&others), ["5", "6", "7", "8", "9"]);
+        assert!(others.iter().all(|row| row.doubtful == 0));
+        // The control: without the claim, another relay gets the same rows, and knows that they may have been published.
+        let ended = rows
+            .turno
+            .store()
+            .outbox_table_recover(&rows.table)
+            .await
+            .unwrap();
+        assert_eq!(ended, 10);
+        let (_, again) = rows.claim(5).await;
+        assert_eq!(ids(&again), ids(&mine));
+        assert!(again.iter().all(|row| row.doubtful == 1));
+        // The first relay comes back too late, and records nothing.
+        let late = OutboxRowsSettle {
+            sent: ids(&mine),
+            ..settlement(first)
+        };
+        let settled = rows.settle(&late).await;
+        assert_eq!((settled.sent, settled.stale), (0, 5));
+        assert!(
+            !rows
+                .turno
+                .store()
+                .outbox_table_extend(&rows.table, first, LONG)
+                .await
+                .unwrap()
+        );
+        assert_eq!(rows.value(r#"count("DispatchedAt")"#).await, "0");
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_claim_or_settlement_changes_nothing_more() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        rows.insert(&[""; 4]).await;
+        let ask = OutboxClaim {
+            relay: "r".into(),
+            limit: 2,
+            lease: LONG,
+            order: Order::ByKey,
+            token: Uuid::now_v7(),
+        };
+        let store = rows.turno.store();
+        let first = store.outbox_table_claim(&rows.table, &ask).await.unwrap();
+        let again = store.outbox_table_claim(&rows.table, &ask).await.unwrap();
+        assert_eq!((first.len(), ids(&again)), (2, ids(&first)));
+        let sent = OutboxRowsSettle {
+            sent: ids(&first),
+            ..settlement(ask.token)
+        };
+        for _ in 0..2 {
+            let settled = rows.settle(&sent).await;
+            assert_eq!((settled.sent, settled.stale), (2, 0));
+        }
+        assert_eq!(rows.value(r#"count("DispatchedAt")"#).await, "2");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_counts_an_attempt_and_the_last_one_makes_the_row_dead() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        let inserted = rows.insert(&["a", "a"]).await;
+        for attempt in 1..=5 {
+            let (token, claimed) = rows.claim(10).await;
+            assert_eq!(payloads(&claimed), ["0"]);
+            assert_eq!(claimed[0].refused, attempt - 1);
+            let next = match attempt {
+                5 => AfterRefusal::Dead(OnDead::Block),
+                _ => AfterRefusal::Retry(Duration::ZERO),
+            };
+            let error = format!("{attempt}: unroutable, {}", "x".repeat(100));
+            let refused = vec![(claimed[0].id.clone(), error, next)];
+            let settled = rows
+                .settle(&OutboxRowsSettle {
+                    refused,
+                    ..settlement(token)
+                })
+                .await;
+            assert_eq!(settled.refused, 1);
+        }
+        assert_eq!(rows.value(r#"max("Attempts")"#).await, "5");
+        assert!(
+            rows.value(r#"max("Error")"#)
+                .await
+                .starts_with("5: unroutable, xxx")
+        );
+        // The document's own query finds it, and its key is blocked.
+        assert_eq!(
+            rows.value(r#"count(case when "Attempts" >= 3 and "DispatchedAt" is null then 1 end)"#)
+                .await,
+            "1"
+        );
+        assert_eq!(rows.claim(10).await.1.len(), 0);
+        let blocked = rows
+            .handle
+            .list(EventState::Blocked, None, 10)
+            .await
+            .unwrap();
+        assert_eq!(blocked.len(), 1);
+        assert_eq!((blocked[0].id, blocked[0].refused), (inserted[0], 5));
+        assert!(blocked[0].errors[0].error.starts_with("5: unroutable"));
+        let stats = rows.handle.stats().await.unwrap();
+        assert_eq!((stats.total, stats.blocked, stats.pending), (2, 1, 1));
+        assert!(stats.oldest_pending.is_some());
+        assert_eq!(rows.handle.requeue(Some(&[inserted[1]])).await.unwrap(), 0);
+        assert_eq!(rows.handle.requeue(Some(&[inserted[0]])).await.unwrap(), 1);
+        assert_eq!(payloads(&rows.claim(10).await.1), ["0"]);
+    }
+}
+
+#[tokio::test]
+async fn a_deferred_row_waits_without_an_attempt_and_a_doubtful_one_is_labelled() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        rows.insert(&["", ""]).await;
+        let (token, claimed) = rows.claim(10).await;
+        let deferred = vec![(claimed[0].id.clone(), LONG)];
+        let doubtful = vec![claimed[1].id.clone()];
+        rows.settle(&OutboxRowsSettle {
+            deferred,
+            doubtful,
+            ..settlement(token)
+        })
+        .await;
+        let stats = rows.handle.stats().await.unwrap();
+        assert_eq!((stats.scheduled, stats.pending), (1, 1));
+        let (_, claimed) = rows.claim(10).await;
+        assert_eq!(payloads(&claimed), ["1"]);
+        assert_eq!((claimed[0].doubtful, claimed[0].refused), (1, 0));
+        assert_eq!(rows.handle.stats().await.unwrap().processing, 1);
+    }
+}
+
+/// Collects what is published; refuses payloads in a set.
+#[derive(Debug, Default)]
+struct Collected {
+    published: Mutex<Vec<Outgoing>>,
+    refuses: BTreeSet<&'static str>,
+}
+
+#[async_trait]
+impl Sink for Collected {
+    fn name(&self) -> String {
+        "a list".to_owned()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        Ok(())
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
+        let result = |event: &Outgoing| match self.refuses.contains(event.payload.as_str()) {
+            true => PublishResult::Refused("no".to_owned()),
+            false => PublishResult::Sent,
+        };
+        let results: Vec<PublishResult> = events.iter().map(result).collect();
+        let sent = events.iter().zip(&results);
+        let sent = sent.filter(|(_, result)| **result == PublishResult::Sent);
+        self.published
+            .lock()
+            .unwrap()
+            .extend(sent.map(|(event, _)| event.clone()));
+        // So that another relay gets its share.
+        tokio::task::yield_now().await;
+        results
+    }
+}
+
+impl Collected {
+    fn all(&self) -> Vec<Outgoing> {
+        self.published.lock().unwrap().clone()
+    }
+}
+
+/// Runs relays until the table has no pending row.
+async fn run(rows: &Rows<'_>, relays: Vec<Relay>) -> Vec<RelayReport> {
+    let stop = CancellationToken::new();
+    let started: Vec<_> = relays
+        .into_iter()
+        .map(|relay| tokio::spawn(relay.run(stop.clone().cancelled_owned())))
+        .collect();
+    eventually_async(LONG, "all rows to be settled", async || {
+        let stats = rows.handle.stats().await.unwrap();
+        (stats.pending + stats.processing + stats.scheduled == 0).then_some(())
+    })
+    .await;
+    stop.cancel();
+    let mut reports = Vec::new();
+    for relay in started {
+        reports.push(relay.await.unwrap().unwrap());
+    }
+    reports
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_relays_at_once_publish_different_rows_in_the_order_of_their_keys() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        let keys: Vec<String> = (0..400).map(|number| format!("k{}", number % 20)).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        rows.insert(&keys).await;
+        let sink = Arc::new(Collected::default());
+        let relay = |name: &str| {
+            let relay = rows.handle.relay(sink.clone()).name(name).batch(10);
+            relay.poll(Duration::from_millis(20))
+        };
+        let reports = run(&rows, vec![relay("A"), relay("B")]).await;
+        let (a, b) = (reports[0].sent, reports[1].sent);
+        assert_eq!(a + b, 400);
+        assert!(a > 0 && b > 0, "one relay has published all: {a} and {b}");
+        let published = sink.all();
+        let unique: BTreeSet<Uuid> = published.iter().map(|event| event.id).collect();
+        assert_eq!((published.len(), unique.len()), (400, 400));
+        let mut of_key: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for event in &published {
+            assert!(!event.possible_duplicate);
+            let number = event.payload.parse().unwrap();
+            of_key
+                .entry(event.key.clone().unwrap())
+                .or_default()
+                .push(number);
+        }
+        assert_eq!(of_key.len(), 20);
+        for numbers in of_key.values() {
+            assert!(numbers.is_sorted(), "{numbers:?}");
+        }
+        assert_eq!(rows.value(r#"count("DispatchedAt")"#).await, "400");
+        assert_eq!(rows.value(r#"sum("Attempts")"#).await, "0");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_row_parks_its_key_and_a_requeue_publishes_all_in_order() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        let inserted = rows.insert(&["a", "a", "b", "a"]).await;
+        let refusing = Arc::new(Collected {
+            refuses: BTreeSet::from(["0"]),
+            ..Collected::default()
+        });
+        let relay = |sink: Arc<Collected>| {
+            let relay = rows
+                .handle
+                .relay(sink)
+                .mode(Mode::Ordered)
+                .on_dead(OnDead::Park);
+            relay.backoff(Duration::from_millis(1), Duration::from_millis(1))
+        };
+        let reports = run(&rows, vec![relay(refusing.clone())]).await;
+        // Five attempts of the first, and one refusal of each row behind it.
+        assert_eq!(
+            (reports[0].sent, reports[0].refused, reports[0].dead),
+            (1, 7, 3)
+        );
+        let stats = rows.handle.stats().await.unwrap();
+        assert_eq!((stats.dead, stats.parked_keys, stats.dispatched), (3, 1, 1));
+        assert_eq!(rows.handle.requeue(Some(&inserted[..1])).await.unwrap(), 3);
+        let sink = Arc::new(Collected::default());
+        run(&rows, vec![relay(sink.clone())]).await;
+        let published: Vec<String> = sink.all().into_iter().map(|event| event.payload).collect();
+        assert_eq!(published, ["0", "1", "3"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_that_is_not_json_is_dead_and_the_others_are_published() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        rows.insert(&["", ""]).await;
+        tell(&test_store, r#"update "OutboxMessages" set "PayloadJson" = '1, "type": "forged"' where "PayloadJson" = '0'"#).await;
+        let sink = Arc::new(Collected::default());
+        let reports = run(
+            &rows,
+            vec![rows.handle.relay(sink.clone()).mode(Mode::Single)],
+        )
+        .await;
+        assert_eq!((reports[0].sent, reports[0].dead), (1, 1));
+        assert_eq!(
+            sink.all()[0].kind,
+            "TicketFlow.Domain.Events.TicketCreatedEvent"
+        );
+        assert_eq!(sink.all()[0].correlation_id.as_deref(), Some("c1"));
+        assert_eq!(rows.value(r#"max("Attempts")"#).await, "5");
+    }
+}
+
+#[tokio::test]
+async fn a_relay_of_a_table_that_is_not_adopted_does_not_start() {
+    for test_store in test_stores() {
+        let turno = test_store.turno().await;
+        create_ef_table(&test_store).await;
+        let relay = turno
+            .outbox_table("OutboxMessages")
+            .relay(Arc::new(Collected::default()));
+        let error = relay.run(std::future::pending()).await.unwrap_err();
+        assert_eq!(error.field(), Some("table"));
+        assert!(
+            error
+                .to_string()
+                .contains("turno adopt --as outbox OutboxMessages"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_with_numbers_as_ids_is_published_with_stable_ids() {
+    for test_store in test_stores() {
+        let turno = test_store.turno().await;
+        tell(&test_store, "create table outbox (id {id}, type text, payload text, created_at timestamp, processed boolean); insert into outbox (type, payload, created_at) values ('a', '1', '2026-11-17 04:00:00'), ('b', '2', '2026-11-17 04:00:00')").await;
+        turno.adopt_outbox("outbox").apply().await.unwrap();
+        let handle = turno.outbox_table("outbox");
+        let before = handle.list(EventState::Pending, None, 10).await.unwrap();
+        assert_eq!(before.len(), 2);
+        let sink = Arc::new(Collected::default());
+        let stop = CancellationToken::new();
+        let work = tokio::spawn(
+            handle
+                .relay(sink.clone())
+                .run(stop.clone().cancelled_owned()),
+        );
+        eventually_async(LONG, "both rows", async || {
+            (handle.stats().await.unwrap().dispatched == 2).then_some(())
+        })
+        .await;
+        stop.cancel();
+        work.await.unwrap().unwrap();
+        let published: BTreeSet<Uuid> = sink.all().iter().map(|event| event.id).collect();
+        assert_eq!(published, before.iter().map(|event| event.id).collect());
+        assert_eq!(sink.all()[0].emitted_at.to_string(), "2026-11-17T04:00:00Z");
+        let flag = ask(&test_store, "select count(*) from outbox where processed").await;
+        assert_eq!(flag, "2");
+    }
+}
