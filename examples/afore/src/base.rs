@@ -60,6 +60,24 @@ impl Base {
         Ok(Self::Sqlite(pool))
     }
 
+    /// Creates `TB_NSAR_BLOQUEO_DISTRIBUIDO`, a view of Turno's locks and requests in flight with the columns of the document.
+    ///
+    /// # Errors
+    /// Returns an error if the database is unavailable, or has no schema of Turno.
+    pub async fn crear_vista(&self) -> Result<()> {
+        match self {
+            Self::Postgres(pool) => {
+                let vista = sqlx::raw_sql(include_str!("sql/bloqueos.postgres.sql"));
+                vista.execute(pool).await.map(drop)?;
+            }
+            Self::Sqlite(pool) => {
+                let vista = sqlx::raw_sql(include_str!("sql/bloqueos.sqlite.sql"));
+                vista.execute(pool).await.map(drop)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Begins a transaction that will write.
     ///
     /// # Errors

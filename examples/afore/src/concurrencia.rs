@@ -35,7 +35,7 @@ impl ConcurrencyService {
         match self.turno.lock(resource_id).run(action).await {
             Ok(value) => Ok(Some(value)),
             Err(RunError::Busy(busy)) => {
-                tracing::warn!(%busy, "No se pudo adquirir el bloqueo para el recurso");
+                tracing::warn!(%busy, "No se pudo adquirir el bloqueo para el recurso: {resource_id}");
                 Ok(None)
             }
             Err(RunError::Work(error)) => Err(error),

@@ -129,6 +129,37 @@ mod tests {
         assert_eq!(Configuracion::de_texto(&sin).unwrap().lock_cleanup, None);
     }
 
+    /// Each key of the document is read: another value is another setting. README.md has a row for each.
+    #[test]
+    fn every_key_is_read_and_documented() {
+        let claves = [
+            ("lock.timeout.seconds", "31"),
+            ("lock.retry.max", "4"),
+            ("lock.retry.delay.ms", "501"),
+            ("lock.cleanup.enabled", "false"),
+            ("lock.cleanup.interval.seconds", "301"),
+            ("application.service.name", "OTRO"),
+            ("application.user.default", "OTRO"),
+            (
+                "spring.jpa.properties.hibernate.isolation",
+                "READ_COMMITTED",
+            ),
+        ];
+        let del_documento = Claves::leer(DOCUMENTO).unwrap().0;
+        assert_eq!(del_documento.len(), claves.len());
+        for (clave, otro) in claves {
+            let valor = &del_documento[clave];
+            let cambiado =
+                DOCUMENTO.replace(&format!("{clave}={valor}"), &format!("{clave}={otro}"));
+            assert_ne!(cambiado, DOCUMENTO);
+            let tiene_efecto =
+                Configuracion::de_texto(&cambiado).unwrap() != Configuracion::leer(None).unwrap();
+            assert_eq!(tiene_efecto, !clave.starts_with("spring."), "{clave}");
+            let fila = format!("\n| `{clave}` | `{valor}` |");
+            assert!(include_str!("../README.md").contains(&fila), "{clave}");
+        }
+    }
+
     #[test]
     fn what_is_wrong_is_named() {
         for (era, es, dicho) in [

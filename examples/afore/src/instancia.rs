@@ -72,6 +72,7 @@ pub async fn servir(opciones: Opciones, store: &str, configuracion: Configuracio
     // Open Turno first: it sets the mode of the file in which readers and writers do not block each other.
     let turno = conectar(store, &configuracion).await?;
     let base = Base::abrir(store).await?;
+    base.crear_vista().await?;
     let stop = CancellationToken::new();
     let relevo = tokio::spawn(relevar(
         turno.clone(),

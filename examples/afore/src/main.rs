@@ -73,7 +73,7 @@ enum Papel {
 async fn main() -> Result<()> {
     let filtro = EnvFilter::try_from_default_env();
     tracing_subscriber::fmt()
-        .with_env_filter(filtro.unwrap_or_else(|_| EnvFilter::new("error")))
+        .with_env_filter(filtro.unwrap_or_else(|_| EnvFilter::new("error,afore=warn")))
         .with_writer(io::stderr)
         .init();
     let Linea {

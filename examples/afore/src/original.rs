@@ -43,9 +43,13 @@ async fn validar_solicitud_certificacion_afore(
         nss = entrada.nss,
         "Entrada validarSolicitudCertificacionAfore"
     );
-    Json(original.procesar(&entrada).await.unwrap_or_else(|error| {
+    let tipo_prestacion = entrada.tipo_prestacion.clone();
+    // In a task of its own, like the thread of a servlet: it ends its work although its client has disconnected.
+    let procesada = tokio::spawn(async move { original.procesar(&entrada).await }).await;
+    let procesada = procesada.map_err(Into::into).and_then(|salida| salida);
+    Json(procesada.unwrap_or_else(|error: anyhow::Error| {
         tracing::error!(error = format!("{error:#}"), "error en la aplicación");
-        Salida::error(Some(entrada.tipo_prestacion.clone()))
+        Salida::error(Some(tipo_prestacion))
     }))
 }
 

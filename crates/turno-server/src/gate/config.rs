@@ -14,6 +14,7 @@
 
 mod describe;
 mod route;
+mod template;
 mod value;
 mod word_or_table;
 
@@ -36,6 +37,9 @@ pub struct RoutesError {
     column: usize,
     message: String,
 }
+
+/// Key of the templates of a route.
+const TEMPLATES: &str = "templates";
 
 /// A parsed routes file.
 #[derive(Debug)]
@@ -100,8 +104,8 @@ impl RoutesFile {
     }
 }
 
-/// Copies the keys of `[defaults]` into the routes that do not have them. The copies keep their place in the file, so errors in
-/// them name it.
+/// Copies the keys of `[defaults]` into the routes that do not have them, and each template into the routes that do not have that
+/// one. The copies keep their place in the file, so errors in them name it.
 fn apply_defaults(file: &mut DeTable<'_>) {
     let defaults = file.get("defaults").map(Spanned::get_ref);
     let Some(DeValue::Table(defaults)) = defaults.cloned() else {
@@ -114,9 +118,18 @@ fn apply_defaults(file: &mut DeTable<'_>) {
         let DeValue::Table(route) = route.get_mut() else {
             continue;
         };
-        for (key, value) in &defaults {
-            route.entry(key.clone()).or_insert(value.clone());
+        add_missing(route, &defaults);
+        let own = route.get_mut(TEMPLATES).map(Spanned::get_mut);
+        let common = defaults.get(TEMPLATES).map(Spanned::get_ref);
+        if let (Some(DeValue::Table(own)), Some(DeValue::Table(common))) = (own, common) {
+            add_missing(own, common);
         }
+    }
+}
+
+fn add_missing<'t>(table: &mut DeTable<'t>, defaults: &DeTable<'t>) {
+    for (key, value) in defaults {
+        table.entry(key.clone()).or_insert(value.clone());
     }
 }
 
@@ -146,6 +159,9 @@ impl KnownRoutes {
             return Err((route.span(), message.to_owned()));
         };
         let route = route.get_ref();
+        if let Some(error) = route.template_error() {
+            return Err(error);
+        }
         let (name, path) = (route.name().to_owned(), route.path().to_owned());
         if let Some(other) = self.paths_by_name.insert(name, path) {
             let name = route.name();
@@ -297,7 +313,7 @@ mod tests {
             (
                 "[[route]]\npath = \"/a\"\nin_flight = { template = { status = 100, body = '{}' } }",
                 3,
-                26,
+                37,
                 "between 200 and 599",
             ),
             (
@@ -305,6 +321,72 @@ mod tests {
                 3,
                 54,
                 "leave it out",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\ntemplates = { store_down = { status = 200, body = '{}' } }",
+                3,
+                15,
+                "store_unavailable",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\n[route.templates.default]\nstatus = 99\nbody = '{}'",
+                4,
+                10,
+                "between 200 and 599",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 204\nbody = '{}'",
+                5,
+                8,
+                "use another status",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\nbody = '{'",
+                5,
+                8,
+                "JSON",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\ncontent_type = \"xml\"\nbody = '<a/>'",
+                5,
+                16,
+                "application/xml",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\nbody = '{}'\nheaders = { \"a b\" = \"c\" }",
+                6,
+                13,
+                "not a header name",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\nbody = '{}'\nheaders = { a = \"\\n\" }",
+                6,
+                17,
+                "not a header value",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\ncontent_type = \"text/csv\"\nbody = '{\"$request\": \"/a\"}'",
+                6,
+                8,
+                "remove it",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\n[[route.templates.unknown.variants]]\nbody = '<a/>'\n[route.templates.unknown]\nstatus = 200\nbody = '{}'",
+                3,
+                1,
+                "content_type",
+            ),
+            (
+                "[[route]]\npath = \"/a\"\n[route.templates.in_flight]\nstatus = 200\nbody = '{}'\n[route.in_flight.template]\nstatus = 200\nbody = '{}'",
+                2,
+                8,
+                "remove one of them",
+            ),
+            (
+                "[defaults.templates.default]\nstatus = 200\nbody = '{'\n[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\nbody = '{}'",
+                3,
+                8,
+                "JSON",
             ),
             (
                 "[[route]]\npath = \"/a\"\nunknown = \"redo\"",
@@ -399,6 +481,27 @@ mod tests {
         assert_eq!(route["lease_ms"], 10_000);
         assert_eq!(route["ttl_ms"], 7_200_000);
         assert_eq!(route["name"], "/a", "the default is the path");
+    }
+
+    #[test]
+    fn templates_of_a_route_and_of_the_defaults_are_both_used() {
+        let text = "[defaults.templates]\ndefault = { status = 200, body = '1' }\nunknown = { status = 200, body = '1' }\n\
+            [[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 503\nbody = '2'\n\
+            variants = [{ content_type = \"text/plain\", body = \"3\" }]\n\
+            [[route]]\npath = \"/b\"\ntemplates = {}";
+        let file = RoutesFile::parse(text).unwrap();
+        let json = |content_types: &[&str], status: u16| serde_json::json!({ "status": status, "content_types": content_types });
+        let default = json(&["application/json"], 200);
+        let own = json(&["application/json", "text/plain"], 503);
+        let templates = |place: usize| file.routes[place].to_json()["templates"].clone();
+        assert_eq!(
+            templates(0),
+            serde_json::json!({ "default": default, "unknown": own })
+        );
+        assert_eq!(
+            templates(1),
+            serde_json::json!({ "default": default, "unknown": default })
+        );
     }
 
     /// Also if each route has the key itself.

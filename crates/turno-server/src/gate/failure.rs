@@ -7,7 +7,7 @@ use http::Response;
 use http_body_util::Full;
 use hyper_util::client::legacy;
 use turno::lock::Language;
-use turno::once::http::WorkOutcome;
+use turno::once::http::{Refusal, WorkOutcome};
 use turno::problem::{Problem, ProblemCode};
 
 use super::sending::SilentClient;
@@ -71,10 +71,14 @@ impl Failure {
         }
     }
 
-    /// Returns the response to the client. Its extension tells the once layer whether the outcome is known.
+    /// Returns the response to the client. Its extensions tell the once layer whether the outcome is known, and which template of
+    /// the route replaces the response.
     pub(super) fn response(self, language: Language) -> Response<Full<Bytes>> {
         let mut response = Problem::new(self.code()).to_response(language);
         response.extensions_mut().insert(self.outcome());
+        if let Some(refusal) = Refusal::of(self.code()) {
+            response.extensions_mut().insert(refusal);
+        }
         response
     }
 }

@@ -50,7 +50,7 @@ impl Running {
         Self::with(turno, upstream, routes, Options::default()).await
     }
 
-    async fn with(turno: Turno, upstream: Upstream, routes: Routes, options: Options) -> Self {
+    pub async fn with(turno: Turno, upstream: Upstream, routes: Routes, options: Options) -> Self {
         let gate = Arc::new(Gate::new(turno.clone(), upstream, routes, options));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -14,4 +14,5 @@ mod probe;
 mod service;
 mod slow;
 mod streaming;
+mod templates;
 mod upgrade;

@@ -37,7 +37,9 @@
 //! - The path is matched as the layer sees it. Put the layer around a whole router: inside `nest`, axum has removed the
 //!   prefix, and two nested routers with one policy would share responses.
 //! - A request that cannot be identified is rejected, unless the [`Policy`] allows it.
+//! - A [`Refusal`] is a problem response, or a [`Template`] of the policy.
 
+mod accept;
 mod answer;
 mod answering;
 mod body;
@@ -47,6 +49,7 @@ mod identify;
 mod layer;
 mod near;
 mod policy;
+mod refusal;
 mod shadow;
 mod template;
 mod work;
@@ -60,5 +63,6 @@ pub use self::policy::{
     BODY_TIMEOUT, DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES, MAX_BODY_BYTES,
     Policy, ProbeRequest, Prober, Statuses, Switch, Unidentified, Unknown,
 };
+pub use self::refusal::Refusal;
 pub use self::template::Template;
 pub use self::work::{Attempt, WorkOutcome};

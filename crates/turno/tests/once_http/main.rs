@@ -17,6 +17,7 @@ mod replay;
 mod routes;
 mod shadow;
 mod store_down;
+mod templates;
 mod unknown;
 mod unstored;
 mod vanished;

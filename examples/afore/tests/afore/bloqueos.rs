@@ -1,33 +1,42 @@
 //! `ConcurrencyService`: executeWithLock and isResourceLocked, as processes.
 
+use std::fs::File;
 use std::path::Path;
 
 use turno::history::{History, Part};
 use turno::lock::HistoryEvent;
 use turno_testkit::eventually;
 
+use crate::contrato::{aceptada, entrada};
 use crate::hijo::Hijo;
 use crate::lugar::Lugar;
 use crate::{LONG, on_each_store};
 
 on_each_store!(
     execute_with_lock_uno_a_la_vez,
+    la_tabla_del_documento_es_una_vista,
     expiracion_otro_lo_toma_tras_un_kill_9,
     limpieza_automatica,
 );
 
 const RECURSO: &str = "CERTIFICACION/12345678901";
+const TODOS: &str = "select count(*) from TB_NSAR_BLOQUEO_DISTRIBUIDO";
 
-fn execute_with_lock(lugar: &Lugar, config: &Path) -> Hijo {
+fn orden<'a>(lugar: &'a Lugar, config: &'a Path) -> [&'a str; 6] {
     let config = config.to_str().unwrap();
-    Hijo::de(&[
+    let store = &lugar.store;
+    [
         "--store",
-        &lugar.store,
+        store,
         "--config",
         config,
         "execute-with-lock",
         RECURSO,
-    ])
+    ]
+}
+
+fn execute_with_lock(lugar: &Lugar, config: &Path) -> Hijo {
+    Hijo::de(&orden(lugar, config))
 }
 
 fn is_resource_locked(lugar: &Lugar) -> bool {
@@ -54,8 +63,17 @@ fn execute_with_lock_uno_a_la_vez(lugar: &Lugar) {
     assert_eq!(quien.user.as_deref(), Some("SYSTEM"));
     assert_eq!(quien.pid, i32::try_from(primero.proceso.id()).ok());
 
-    let impaciente = execute_with_lock(lugar, &breve);
+    let registro = lugar.escribir("registro", "");
+    let archivo = File::create(&registro).unwrap();
+    let impaciente = Hijo::con_registro(&orden(lugar, &breve), archivo);
     assert_eq!(impaciente.dice(""), "null");
+    assert!(impaciente.proceso.wait_timeout(LONG).unwrap().success());
+    let registro = std::fs::read_to_string(registro).unwrap();
+    let avisa = format!(
+        "WARN afore::concurrencia: No se pudo adquirir el bloqueo para el recurso: {RECURSO}"
+    );
+    assert!(registro.contains(&avisa), "{registro}");
+
     let paciente = execute_with_lock(lugar, &largo);
     primero.sigue(1);
     primero.dice("liberado");
@@ -64,6 +82,32 @@ fn execute_with_lock_uno_a_la_vez(lugar: &Lugar) {
     paciente.sigue(1);
     paciente.dice("liberado");
     assert!(!is_resource_locked(lugar));
+}
+
+/// "Modelo de Datos": the columns of `TB_NSAR_BLOQUEO_DISTRIBUIDO`, for a lock and for a request in flight.
+fn la_tabla_del_documento_es_una_vista(lugar: &Lugar) {
+    let [instancia, _, _] = lugar.instancias(&["--a-mano"]);
+    assert_eq!(lugar.numero(TODOS), 0);
+    let config = lugar.configurar(&[]);
+    let bloqueo = execute_with_lock(lugar, &config);
+    let ficha: i64 = bloqueo.dice("adquirido ").parse().unwrap();
+    let peticion = lugar.pedir(&instancia, entrada("12345678901"));
+    instancia.dice("procesando ");
+    assert_eq!(lugar.numero(TODOS), 2);
+    let del_bloqueo = "select ID_BLOQUEO_DISTRIBUIDO from TB_NSAR_BLOQUEO_DISTRIBUIDO
+        where CH_LLAVE_BLOQUEO = 'CERTIFICACION/12345678901'";
+    assert_eq!(lugar.numero(del_bloqueo), ficha);
+    let completos = "select count(*) from TB_NSAR_BLOQUEO_DISTRIBUIDO
+        where (CH_LLAVE_BLOQUEO like 'certificacion:%' or CH_LLAVE_BLOQUEO like 'CERTIFICACION/%')
+        and ID_BLOQUEO_DISTRIBUIDO > 0 and CH_PROCESO_BLOQUEO <> '' and FC_INICIO_BLOQUEO < FC_EXPIRA_BLOQUEO
+        and CH_USUARIO_MODIFICADOR = 'SYSTEM' and CH_NOMBRE_SERVICIO = 'CERT_AFORE'";
+    assert_eq!(lugar.numero(completos), 2);
+
+    bloqueo.sigue(1);
+    bloqueo.dice("liberado");
+    instancia.sigue(1);
+    assert_eq!(lugar.esperar(peticion), Some((200, aceptada())));
+    assert_eq!(lugar.numero(TODOS), 0);
 }
 
 /// "Expiración de Bloqueos": an expired lock can be taken over without a cleanup.

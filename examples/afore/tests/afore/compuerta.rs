@@ -35,10 +35,16 @@ fn turno() -> PathBuf {
 /// Starts a gate in front of an instance, with the routes of this example.
 fn compuerta(lugar: &Lugar, instancia: &Hijo) -> Hijo {
     let rutas = concat!(env!("CARGO_MANIFEST_DIR"), "/routes.toml");
+    compuerta_con(&lugar.store, instancia, &["--routes", rutas])
+}
+
+/// Starts a gate in front of an instance.
+pub fn compuerta_con(store: &str, instancia: &Hijo, opciones: &[&str]) -> Hijo {
     let servicio = format!("http://{}", instancia.direccion);
     let mut orden = Command::new(turno());
-    orden.args(["--json", "--store", &lugar.store, "gate", "--routes", rutas]);
+    orden.args(["--json", "--store", store, "gate"]);
     orden.args(["--upstream", &servicio, "--listen", "127.0.0.1:0"]);
+    orden.args(opciones);
     let mut hijo = Hijo::de_orden(&mut orden);
     let dicho: Value = serde_json::from_str(&hijo.dice("")).unwrap();
     hijo.direccion = dicho["listening"].as_str().unwrap().to_owned();

@@ -123,9 +123,13 @@ fn escenario_2_escritas_de_otro_modo(lugar: &Lugar) {
     instancias[2].sigue(1);
     let otra = peticion.replace("\"b\":2", "\"b\":3");
     assert_eq!(lugar.certificar(&instancias[2], otra), aceptada());
+    // A key with null is not a key that is absent.
+    instancias[2].sigue(1);
+    let nula = peticion.replace("\"folio\"", "\"nota\":null,\"folio\"");
+    assert_eq!(lugar.certificar(&instancias[2], nula), aceptada());
     instancias[0].sigue(1);
     assert_eq!(lugar.esperar(primera), Some((200, aceptada())));
-    assert_eq!(lugar.procesadas(), 2);
+    assert_eq!(lugar.procesadas(), 3);
 }
 
 /// On a holiday and on a Sunday nothing is processed; the response is 02/532. A year without a calendar is an error.

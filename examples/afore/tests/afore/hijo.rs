@@ -1,5 +1,6 @@
 //! A process of the example's program.
 
+use std::fs::File;
 use std::io::Write;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Mutex;
@@ -22,9 +23,22 @@ impl Hijo {
         Self::de_orden(programa.args(argumentos))
     }
 
+    /// Starts one whose log goes to a file.
+    pub fn con_registro(argumentos: &[&str], registro: File) -> Self {
+        let mut programa = Command::new(env!("CARGO_BIN_EXE_afore"));
+        let orden = programa
+            .args(argumentos)
+            .env_remove("RUST_LOG")
+            .env("NO_COLOR", "1");
+        Self::nuevo(orden.stderr(registro))
+    }
+
     pub fn de_orden(orden: &mut Command) -> Self {
-        let orden = orden.stdin(Stdio::piped()).stderr(Stdio::null());
-        let proceso = Process::spawn(orden).unwrap();
+        Self::nuevo(orden.stderr(Stdio::null()))
+    }
+
+    fn nuevo(orden: &mut Command) -> Self {
+        let proceso = Process::spawn(orden.stdin(Stdio::piped())).unwrap();
         Self {
             stdin: Mutex::new(proceso.take_stdin().unwrap()),
             proceso,

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use axum::http::Request;
+use axum::http::{Request, Response};
+use bytes::Bytes;
 use http_body_util::Full;
 use serde_json::Value;
 use sqlx::{Connection, PgConnection, SqliteConnection};
@@ -81,6 +82,13 @@ impl Lugar {
         archivo.into_temp_path().keep().unwrap()
     }
 
+    /// Writes a file that exists as long as this.
+    pub fn escribir(&self, nombre: &str, texto: &str) -> PathBuf {
+        let archivo = self.carpeta.path().join(nombre);
+        std::fs::write(&archivo, texto).unwrap();
+        archivo
+    }
+
     /// Starts three instances, on a business day, whose notifications go to the AFORE.
     pub fn instancias(&self, opciones: &[&str]) -> [Hijo; 3] {
         self.instancias_que_avisan(&self.receptor.direccion, opciones)
@@ -115,6 +123,21 @@ impl Lugar {
         cuerpo: impl Into<String>,
         headers: &[(&str, &str)],
     ) -> JoinHandle<Dicho> {
+        let entera = self.pedir_entera(hijo, cuerpo, headers);
+        self.runtime.spawn(async move {
+            let (head, cuerpo) = entera.await.unwrap()?.into_parts();
+            let cuerpo = serde_json::from_slice(&cuerpo).unwrap_or_default();
+            Some((head.status.as_u16(), cuerpo))
+        })
+    }
+
+    /// Sends a request in its own task, and returns the whole response; `None` if the connection broke.
+    pub fn pedir_entera(
+        &self,
+        hijo: &Hijo,
+        cuerpo: impl Into<String>,
+        headers: &[(&str, &str)],
+    ) -> JoinHandle<Option<Response<Bytes>>> {
         let mut request = Request::post(format!("http://{}{RUTA}", hijo.direccion));
         for (nombre, valor) in headers {
             request = request.header(*nombre, *valor);
@@ -122,9 +145,8 @@ impl Lugar {
         let request = request.body(Full::from(cuerpo.into())).unwrap();
         let cliente = self.cliente.clone();
         self.runtime.spawn(async move {
-            let pedido = tokio::time::timeout(LONG, cliente.pedir(request)).await;
-            let (status, cuerpo) = pedido.expect("an answer in time").ok()?;
-            Some((status, serde_json::from_slice(&cuerpo).unwrap_or_default()))
+            let pedido = tokio::time::timeout(LONG, cliente.pedir_entera(request)).await;
+            pedido.expect("an answer in time").ok()
         })
     }
 

@@ -9,6 +9,7 @@
 
 mod avisos;
 mod bloqueos;
+mod caida;
 #[allow(dead_code, reason = "the program uses all of it")]
 #[path = "../../src/cliente.rs"]
 mod cliente;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderName, Method};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use turno::once::http::{Fails, KeyFrom, Switch};
+use turno::once::http::{Fails, KeyFrom, Refusal, Switch};
 use turno_api::duration::ms;
 
 use super::route::Route;
@@ -24,7 +24,8 @@ impl Route {
             ("key", Some(key(&self.key).to_owned())),
             ("principal", Some(principal(self))),
             ("tenant", list(&self.tenant)),
-            ("in flight", Some(in_flight(&self.in_flight))),
+            ("in flight", Some(in_flight(self))),
+            ("templates", templates(self)),
             ("answers", Some(kept)),
             ("stored", Some(stored(self))),
             ("unknown", Some(unknown(&self.unknown))),
@@ -52,7 +53,11 @@ impl Route {
             "tenant": names(&self.tenant),
             "lease_ms": ms(self.lease.0),
             "ttl_ms": ms(self.ttl.0),
-            "in_flight": in_flight(&self.in_flight),
+            "in_flight": in_flight(self),
+            "templates": self.templates.list().map(|(name, answer)| {
+                let template = json!({ "status": answer.status, "content_types": answer.content_types });
+                (name.to_owned(), template)
+            }).collect::<serde_json::Map<_, _>>(),
             "unknown": unknown(&self.unknown),
             "stored": stored(self),
             "store_down": self.store_down,
@@ -101,15 +106,32 @@ fn principal(route: &Route) -> String {
     }
 }
 
-fn in_flight(rule: &InFlightRule) -> String {
-    match rule {
-        InFlightRule::Conflict => "conflict: 409".to_owned(),
+fn in_flight(route: &Route) -> String {
+    let refused = match route.templates.has(Refusal::InFlight) {
+        true => "its template",
+        false => "409",
+    };
+    match &route.in_flight {
+        InFlightRule::Conflict => format!("conflict: {refused}"),
         InFlightRule::Wait(wait) => {
             let wait = shown(*wait);
-            format!("waits {wait} for the answer of the first request, then 409")
+            format!("waits {wait} for the answer of the first request, then {refused}")
         }
         InFlightRule::Template(answer) => format!("{} with a custom response", answer.status),
     }
+}
+
+/// Lists the refusals with a response of their own, and its status.
+fn templates(route: &Route) -> Option<String> {
+    let texts: Vec<String> = route
+        .templates
+        .list()
+        .map(|(name, answer)| match answer.content_types.len() {
+            1 => format!("{name}: {}", answer.status),
+            types => format!("{name}: {} in {types} content types", answer.status),
+        })
+        .collect();
+    (!texts.is_empty()).then(|| texts.join(", "))
 }
 
 fn unknown(rule: &UnknownRule) -> String {

@@ -9,10 +9,11 @@ use serde::Deserialize;
 use toml::Spanned;
 use turno::once::http::{
     BODY_TIMEOUT, DEFAULT_HEADERS, Fails, InFlight, KeyFrom, MAX_ANSWER_BYTES, MAX_BODY_BYTES,
-    Policy, Statuses, Switch, Unknown,
+    Policy, Refusal, Statuses, Switch, Unknown,
 };
 use turno::once::{DEFAULT_LEASE, DEFAULT_TTL, Released};
 
+use super::template::{Answer, PlacedError, Templates};
 use super::value::{
     self, AnswerHeader, Header, InFlightRule, Principal, StatusRange, Ttl, UnknownRule, Unstored,
 };
@@ -43,6 +44,7 @@ pub struct Route {
     pub(super) lease: Lease,
     pub(super) ttl: Ttl,
     pub(super) in_flight: InFlightRule,
+    pub(super) templates: Templates,
     pub(super) unknown: UnknownRule,
     /// `None`: the default of the library.
     pub(super) store: Option<Vec<StatusRange>>,
@@ -70,6 +72,7 @@ impl Default for Route {
             lease: Time(DEFAULT_LEASE),
             ttl: Ttl(DEFAULT_TTL),
             in_flight: InFlightRule::Conflict,
+            templates: Templates::default(),
             unknown: UnknownRule::Refuse,
             store: None,
             unstored: Unstored::Release,
@@ -100,6 +103,22 @@ impl Route {
     pub(super) fn own_key(&self) -> Option<Range<usize>> {
         let name = self.name.as_ref().map(Spanned::span);
         name.or_else(|| self.path_span())
+    }
+
+    /// Returns the error of a template.
+    pub(super) fn template_error(&self) -> Option<PlacedError> {
+        let in_flight = match &self.in_flight {
+            InFlightRule::Template(answer) => Some(answer),
+            InFlightRule::Conflict | InFlightRule::Wait(_) => None,
+        };
+        if in_flight.is_some() && self.templates.has(Refusal::InFlight) {
+            let message =
+                "in_flight has a template, and so has templates.in_flight: remove one of them";
+            return Some((self.path_span().unwrap_or_default(), message.to_owned()));
+        }
+        in_flight
+            .and_then(Answer::error)
+            .or_else(|| self.templates.error())
     }
 
     /// Returns the path, with its parameters.
@@ -139,7 +158,10 @@ impl Route {
             .in_flight(match &self.in_flight {
                 InFlightRule::Conflict => InFlight::Conflict,
                 InFlightRule::Wait(wait) => InFlight::Wait(*wait),
-                InFlightRule::Template(answer) => InFlight::Template(answer.template.clone()),
+                InFlightRule::Template(answer) => match answer.template() {
+                    Some(template) => InFlight::Template(template.clone()),
+                    None => InFlight::Conflict,
+                },
             })
             .statuses(match &self.store {
                 Some(ranges) => Statuses::new(ranges.iter().map(|range| range.range.clone())),
@@ -157,6 +179,7 @@ impl Route {
             .body_timeout(self.body_timeout.0)
             .retry_after(self.retry_after.0)
             .switch(self.switch);
+        let policy = self.templates.add_to(policy);
         let policy = match &self.principal {
             None => policy,
             Some(Principal::None) => policy.no_principal(),

@@ -1,6 +1,5 @@
 //! Values of a route's keys. Each is checked when it is parsed, so that errors have their place in the file.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,9 +9,10 @@ use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
-use turno::once::http::{KeyFrom, Template};
+use turno::once::http::KeyFrom;
 use turno_api::duration::WireDuration;
 
+use super::template::Answer;
 use super::word_or_table::WordOrTable;
 use crate::gate::probe::ProbePath;
 use crate::setting::Time;
@@ -192,7 +192,7 @@ impl<'de> Deserialize<'de> for Principal {
 }
 
 /// Name of a response header that may be stored: not a header of the transfer.
-#[derive(Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "Header")]
 pub(super) struct AnswerHeader(pub(super) HeaderName);
 
@@ -217,9 +217,9 @@ impl TryFrom<Header> for AnswerHeader {
 }
 
 /// The value of a header.
-#[derive(Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
-struct HeaderText(HeaderValue);
+pub(super) struct HeaderText(pub(super) HeaderValue);
 
 impl TryFrom<String> for HeaderText {
     type Error = String;
@@ -268,50 +268,6 @@ impl TryFrom<WordOrTable<InFlightWord, InFlightTable>> for InFlightRule {
                 "must be \"conflict\", { wait = \"30s\" } or { template = { status = 200, body = '…' } }",
             ),
         }
-    }
-}
-
-/// A custom response.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "AnswerKeys")]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) template: Template,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AnswerKeys {
-    status: u16,
-    #[serde(default)]
-    headers: HashMap<AnswerHeader, HeaderText>,
-    #[serde(deserialize_with = "json")]
-    body: String,
-}
-
-/// Parses the JSON text of a body. It is checked before the other keys, so that an error has its own place.
-fn json<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    checked(from, |text: String| {
-        // The status does not matter: only the body is checked.
-        let template = Template::new(200, text.clone());
-        template.map(|_| text).map_err(|error| error.to_string())
-    })
-}
-
-impl TryFrom<AnswerKeys> for Answer {
-    type Error = turno::Error;
-
-    fn try_from(keys: AnswerKeys) -> Result<Self, turno::Error> {
-        let mut template = Template::new(keys.status, keys.body)?;
-        let mut headers: Vec<_> = keys.headers.into_iter().collect();
-        headers.sort_by(|(a, _), (b, _)| a.0.as_str().cmp(b.0.as_str()));
-        for (name, value) in headers {
-            template = template.header(name.0, value.0);
-        }
-        Ok(Answer {
-            status: keys.status,
-            template,
-        })
     }
 }
 

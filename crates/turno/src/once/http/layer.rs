@@ -13,13 +13,14 @@ use tokio_util::task::TaskTracker;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::accept::accepted;
 use super::answering::Answering;
 use super::counts::{Counters, add};
 use super::identify::{Identified, identify};
 use super::near::plain;
 use super::policy::{Fails, InFlight, Policy, Switch, Unknown};
 use super::work::{self, Work};
-use super::{Carried, Counts, StoredResponse, shadow};
+use super::{Carried, Counts, Refusal, StoredResponse, shadow};
 use crate::Turno;
 use crate::check;
 use crate::error::{Error, Result};
@@ -141,6 +142,8 @@ pub struct OnceLayer {
 pub(super) struct Shared {
     pub(super) turno: Turno,
     pub(super) identities: Identities,
+    /// Name of the runs' worker. `None`: the default.
+    worker: Option<String>,
     pub(super) counters: Counters,
     /// Work in flight, including that of disconnected clients.
     pub(super) works: TaskTracker,
@@ -205,6 +208,7 @@ impl OnceLayer {
     fn with(turno: Turno, policies: Policies) -> Self {
         OnceLayer {
             shared: Arc::new(Shared {
+                worker: worker(&turno),
                 turno,
                 identities: Identities::new(),
                 counters: Counters::default(),
@@ -224,6 +228,7 @@ impl OnceLayer {
             },
             Err(used) => Shared {
                 turno: used.turno.clone(),
+                worker: used.worker.clone(),
                 identities,
                 counters: Counters::default(),
                 works: TaskTracker::new(),
@@ -315,12 +320,40 @@ where
     }
 }
 
+/// Responds to a request under a policy, in the words of the policy's templates.
 async fn handle<S, B, R>(
+    shared: Arc<Shared>,
+    policy: Arc<Policy>,
+    fit: Fit,
+    inner: S,
+    request: Request<B>,
+) -> Result<Response<Carried<R>>, S::Error>
+where
+    S: Service<Request<Carried<B>>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    let accept = policy.has_templates().then(|| accepted(request.headers()));
+    let mut body = Bytes::new();
+    let response = respond(shared, policy.clone(), fit, inner, request, &mut body).await?;
+    Ok(match accept {
+        Some(accept) => policy.apply_template(response, &accept, &body),
+        None => response,
+    })
+}
+
+/// Responds to a request under a policy. If a template may need the request's body, it is stored in `received`.
+async fn respond<S, B, R>(
     shared: Arc<Shared>,
     policy: Arc<Policy>,
     fit: Fit,
     mut inner: S,
     request: Request<B>,
+    received: &mut Bytes,
 ) -> Result<Response<Carried<R>>, S::Error>
 where
     S: Service<Request<Carried<B>>, Response = Response<R>> + Clone + Send + 'static,
@@ -361,6 +394,9 @@ where
             };
         }
     };
+    if policy.has_templates() {
+        *received = body.clone();
+    }
     let identified = match identify(&shared.identities, &policy, &head, &body) {
         Ok(identified) => identified,
         Err(error) => {
@@ -378,7 +414,7 @@ where
         return answered;
     }
     responder.key = Some(&identified.key);
-    let once = question(&shared.turno, &policy, &identified);
+    let once = question(&shared, &policy, &identified);
     let counters = &shared.counters;
     match once.begin().await {
         Ok(Begin::Fresh(claim)) => {
@@ -407,12 +443,7 @@ where
         Ok(Begin::Replay(answer)) => Ok(responder.stored(&answer, counters)),
         Ok(Begin::InFlight(_)) => {
             add(&counters.in_flight);
-            Ok(match &policy.in_flight {
-                InFlight::Template(template) => template.fill(&body),
-                InFlight::Conflict | InFlight::Wait(_) => {
-                    responder.problem(ProblemCode::RequestInFlight)
-                }
-            })
+            Ok(responder.problem(ProblemCode::RequestInFlight))
         }
         Ok(Begin::Mismatch) => {
             add(&counters.mismatch);
@@ -454,19 +485,36 @@ fn not_exact(path: &str, policy: &Policy) -> Error {
     )
 }
 
+/// Returns the name by which an operator recognizes the process of a run: with the [user](crate::Builder::user) and the
+/// [service](crate::Builder::service) of its settings, if they are set.
+fn worker(turno: &Turno) -> Option<String> {
+    let settings = turno.settings();
+    let caller = match (settings.user.as_deref(), settings.service.as_deref()) {
+        (Some(user), Some(service)) => format!("{user}@{service}"),
+        (user, service) => user.or(service)?.to_owned(),
+    };
+    let worker = format!("{caller} on {}", turno.worker_name());
+    // Both names together may be too long for one.
+    check::name("worker", &worker).is_ok().then_some(worker)
+}
+
 /// Returns the options of the call to the store.
-pub(super) fn question(turno: &Turno, policy: &Policy, identified: &Identified) -> Once {
+pub(super) fn question(shared: &Shared, policy: &Policy, identified: &Identified) -> Once {
     let unknown = match policy.unknown {
         Unknown::Refuse => AfterUnknown::Refuse,
         // A probe is called after the work was taken over, so that only one caller at a time calls it.
         Unknown::Rerun | Unknown::Ask(_) => AfterUnknown::Rerun,
     };
-    let mut once = turno
+    let mut once = shared
+        .turno
         .once(&identified.key)
         .fingerprint(&identified.fingerprint)
         .lease(policy.lease)
         .ttl(policy.ttl)
         .unknown(unknown);
+    if let Some(worker) = &shared.worker {
+        once = once.worker(worker);
+    }
     if let InFlight::Wait(wait) = policy.in_flight {
         once = once.wait(wait);
     }
@@ -531,10 +579,11 @@ impl Responder<'_> {
     }
 
     fn unidentified<R>(&self, error: &Error) -> Response<Carried<R>> {
-        Problem::new(ProblemCode::Unidentified)
+        let field = error.field().unwrap_or_default();
+        let problem = Problem::new(ProblemCode::Unidentified)
             .because(error.to_string())
-            .in_field(error.field().unwrap_or_default())
-            .to_response(self.language)
+            .in_field(field);
+        Refusal::unidentified(field).mark(problem.to_response(self.language))
     }
 
     fn stored<R>(&self, answer: &Answer, counters: &Counters) -> Response<Carried<R>> {
@@ -568,7 +617,7 @@ impl Responder<'_> {
     }
 }
 
-/// Returns a problem response, with `Retry-After` where it applies.
+/// Returns a problem response, marked as a refusal, with `Retry-After` where it applies.
 pub(super) fn problem<R>(
     code: ProblemCode,
     language: crate::lock::Language,
@@ -588,5 +637,9 @@ pub(super) fn problem<R>(
     ) {
         problem = problem.retry_after(policy.retry_after);
     }
-    problem.to_response(language)
+    let response = problem.to_response(language);
+    match Refusal::of(code) {
+        Some(refusal) => refusal.mark(response),
+        None => response,
+    }
 }

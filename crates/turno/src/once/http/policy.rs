@@ -8,11 +8,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::request::Parts;
-use http::{Method, StatusCode};
+use http::{Method, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::caller::Caller;
-use super::{StoredResponse, Template};
+use super::{Carried, Refusal, StoredResponse, Template};
 use crate::once::{DEFAULT_LEASE, DEFAULT_TTL, Probe};
 use crate::store::Released;
 
@@ -51,7 +51,7 @@ pub enum InFlight {
     Conflict,
     /// The answer of the run in flight, if it is available within this time, or 409.
     Wait(Duration),
-    /// A response of your own, optionally with values of the request.
+    /// A response of your own, like [`Conflict`](InFlight::Conflict) with a [template](Policy::template).
     Template(Template),
 }
 
@@ -163,6 +163,8 @@ pub struct Policy {
     pub(super) tenant: Caller,
     pub(super) principal: Caller,
     pub(super) in_flight: InFlight,
+    templates: Vec<(Refusal, Template)>,
+    default_template: Option<Template>,
     pub(super) unknown: Unknown,
     pub(super) statuses: Statuses,
     pub(super) unstored: Released,
@@ -220,6 +222,8 @@ impl Policy {
             tenant: Caller::None,
             principal: Caller::Default,
             in_flight: InFlight::Conflict,
+            templates: Vec::new(),
+            default_template: None,
             unknown: Unknown::Refuse,
             statuses: Statuses::default(),
             unstored: Released::Undone,
@@ -311,6 +315,32 @@ impl Policy {
         self
     }
 
+    /// Sets the response to requests that are refused for this reason, for clients that know a contract other than problems. It
+    /// changes nothing else: the outcome of the request, the counters and the log stay the same. Default: a problem.
+    ///
+    /// ```
+    /// use turno::once::http::{Policy, Refusal, Template};
+    ///
+    /// let policy = Policy::new("certificacion")
+    ///     .template(Refusal::InFlight, Template::new(200, r#"{"diagnosticoProcesar": "532"}"#)?)
+    ///     .default_template(Template::new(200, r#"{"diagnosticoProcesar": "999"}"#)?);
+    /// # drop(policy); Ok::<_, turno::Error>(())
+    /// ```
+    ///
+    /// A policy in [shadow mode](Switch::Shadow) does not use it.
+    pub fn template(mut self, refusal: Refusal, template: Template) -> Self {
+        self.templates.retain(|(known, _)| *known != refusal);
+        self.templates.push((refusal, template));
+        self
+    }
+
+    /// Sets the response to requests that are refused for a reason without a [template](Policy::template) of its own. Default: a
+    /// problem.
+    pub fn default_template(mut self, template: Template) -> Self {
+        self.default_template = Some(template);
+        self
+    }
+
     /// Sets what happens to a request whose earlier run is unknown. Default: [`Unknown::Refuse`].
     pub fn unknown(mut self, unknown: Unknown) -> Self {
         self.unknown = unknown;
@@ -399,5 +429,41 @@ impl Policy {
     pub fn switch(mut self, switch: Switch) -> Self {
         self.switch = switch;
         self
+    }
+
+    /// Returns whether a template may apply.
+    pub(super) fn has_templates(&self) -> bool {
+        self.switch == Switch::On
+            && (!self.templates.is_empty()
+                || self.default_template.is_some()
+                || matches!(self.in_flight, InFlight::Template(_)))
+    }
+
+    /// Returns the response to send: all responses to requests under a policy pass here. A refusal that has a template is replaced
+    /// by it, with values of the request's body.
+    pub(super) fn apply_template<B>(
+        &self,
+        response: Response<Carried<B>>,
+        accept: &str,
+        body: &[u8],
+    ) -> Response<Carried<B>> {
+        let refusal = response.extensions().get::<Refusal>().copied();
+        match refusal.and_then(|refusal| Some((refusal, self.template_of(refusal)?))) {
+            Some((refusal, template)) => refusal.mark(template.fill(accept, body)),
+            None => response,
+        }
+    }
+
+    fn template_of(&self, refusal: Refusal) -> Option<&Template> {
+        if let (Refusal::InFlight, InFlight::Template(template)) = (refusal, &self.in_flight) {
+            return Some(template);
+        }
+        let of = |wanted: Refusal| {
+            let found = self.templates.iter().find(|(known, _)| *known == wanted);
+            found.map(|(_, template)| template)
+        };
+        of(refusal)
+            .or_else(|| of(refusal.general()?))
+            .or(self.default_template.as_ref())
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn begin(shared: Arc<Shared>, policy: &Policy, mut identified: Identi
         quota.scope.insert_str(0, SHADOW);
     }
     let (shadow, ended) = oneshot::channel();
-    let once = question(&shared.turno, policy, &identified).wait(std::time::Duration::ZERO);
+    let once = question(&shared, policy, &identified).wait(std::time::Duration::ZERO);
     let turno = shared.turno.clone();
     turno.spawn_background(async move {
         let counters = &shared.counters;
