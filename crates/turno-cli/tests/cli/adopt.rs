@@ -10,6 +10,8 @@ on_each_store!(
     a_flag_is_all_that_some_tables_need,
     an_error_names_its_field,
     undoing_refuses_while_something_depends_on_it,
+    an_outbox_table_is_adopted_relayed_and_let_go,
+    an_event_that_cannot_be_published_is_listed_and_requeued,
 );
 
 const COLUMNS: [&str; 5] = [
@@ -231,4 +233,91 @@ fn functions_in_the_way_are_shown_and_replaced() {
     fixture
         .turno(&[&adopt[..], &["--diff", "--replace"]].concat())
         .expect(2);
+}
+
+const OUTBOX: &str = r#""OutboxMessages""#;
+const FIRST: &str = "0190f1f4-2b3c-7d4e-8f50-112233445566";
+
+/// Creates a store with a table of events, as Entity Framework does.
+fn with_outbox(fixture: &Fixture) {
+    fixture.turno(&["migrate"]).expect(0);
+    fixture.tell(r#"create table "OutboxMessages" ("Id" varchar(36) not null primary key, "Type" varchar(200) not null, "PayloadJson" text not null, "CorrelationId" text, "OccurredAt" text not null, "Attempts" integer not null default 0, "Error" text, "Topic" text)"#);
+    fixture.tell(&format!(
+        r#"insert into "OutboxMessages" ("Id", "Type", "PayloadJson", "CorrelationId", "OccurredAt", "Topic") values ('{FIRST}', 'TicketCreatedEvent', '{{"ticket": 7}}', 'a1b2', '2026-11-17 04:00:00', 'k')"#
+    ));
+}
+
+fn an_outbox_table_is_adopted_relayed_and_let_go(fixture: Fixture) {
+    with_outbox(&fixture);
+    let adopt = ["adopt", "--as", "outbox", OUTBOX, "--key", "Topic"];
+    let script = fixture
+        .turno(&[&adopt[..], &["--print"]].concat())
+        .expect(0);
+    assert!(
+        script.out.starts_with("begin") && script.out.contains("relay_token"),
+        "{script:?}"
+    );
+    let adopted = fixture.json(0, &adopt);
+    assert_eq!(
+        (text(&adopted, "payload"), text(&adopted, "key")),
+        ("PayloadJson", "Topic")
+    );
+    assert_eq!(text(&adopted, "processed"), "processed_at");
+    let shown = fixture.turno(&adopt).expect(0);
+    assert!(
+        shown.out.contains("OutboxMessages_turno_pending"),
+        "{shown:?}"
+    );
+    let stats = fixture.json(0, &["outbox", "stats", "--table", OUTBOX]);
+    assert_eq!((&stats["pending"], &stats["total"]), (&json!(1), &json!(1)));
+    let relay = [
+        "outbox",
+        "relay",
+        "--table",
+        OUTBOX,
+        "--sink",
+        "stdout:",
+        "--until-empty",
+    ];
+    let relayed = fixture.turno(&relay).expect(0);
+    let event: serde_json::Value = serde_json::from_str(relayed.out.trim()).unwrap();
+    assert_eq!((text(&event, "id"), text(&event, "key")), (FIRST, "k"));
+    assert_eq!(
+        (text(&event, "type"), text(&event, "correlation_id")),
+        ("TicketCreatedEvent", "a1b2")
+    );
+    let done = r#"select count(*) from "OutboxMessages" where processed_at is not null"#;
+    assert_eq!(fixture.ask(done), "1");
+    // Nothing is left for a second relay, nor in Turno's own outbox.
+    assert_eq!(fixture.turno(&relay).expect(0).out, "");
+    assert_eq!(fixture.json(0, &["outbox", "stats"])["total"], json!(0));
+    let gone = fixture.json(0, &["adopt", OUTBOX, "--undo"]);
+    assert_eq!(gone["columns"].as_array().unwrap().len(), 8);
+    let refused = fixture.turno(&[&["--json"], &relay[..]].concat()).expect(2);
+    assert_eq!(text(&refused.error(), "field"), "table");
+}
+
+fn an_event_that_cannot_be_published_is_listed_and_requeued(fixture: Fixture) {
+    with_outbox(&fixture);
+    fixture.tell(r#"update "OutboxMessages" set "PayloadJson" = 'not JSON'"#);
+    fixture
+        .turno(&["adopt", "--as", "outbox", OUTBOX])
+        .expect(0);
+    let relay = [
+        "outbox",
+        "relay",
+        "--table",
+        OUTBOX,
+        "--sink",
+        "stdout:",
+        "--until-empty",
+    ];
+    assert_eq!(fixture.turno(&relay).expect(0).out, "");
+    let list = ["outbox", "list", "--table", OUTBOX, "--state", "dead"];
+    let dead = fixture.json(0, &list);
+    assert_eq!(text(&dead["events"][0], "id"), FIRST);
+    fixture.tell(r#"update "OutboxMessages" set "PayloadJson" = '{}'"#);
+    let requeued = fixture.json(0, &["outbox", "requeue", FIRST, "--table", OUTBOX]);
+    assert_eq!(requeued["requeued"], json!(1));
+    assert!(fixture.turno(&relay).expect(0).out.contains(FIRST));
 }

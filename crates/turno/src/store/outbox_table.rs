@@ -541,6 +541,14 @@ pub(crate) struct ListedRow {
     pub(crate) error: Option<String>,
 }
 
+/// Returns a payload as JSON. One that is not JSON is a string: such a row is dead, and an operator must see why.
+fn json_text(payload: String) -> String {
+    match serde_json::from_str::<&RawValue>(&payload) {
+        Ok(_) => payload,
+        Err(_) => serde_json::Value::from(payload).to_string(),
+    }
+}
+
 impl ListedRow {
     pub(crate) fn view(self, table: &AdoptedOutboxTable, state: EventState) -> EventView {
         let OutboxRow {
@@ -560,7 +568,7 @@ impl ListedRow {
             id: table.event_id(&id),
             state,
             kind: Some(kind),
-            payload: Some(payload.as_str().into()),
+            payload: Some(json_text(payload).as_str().into()),
             key,
             correlation_id,
             traceparent: None,

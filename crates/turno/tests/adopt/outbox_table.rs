@@ -103,10 +103,10 @@ async fn the_printed_script_does_the_same_as_adopt() {
             "printing changes nothing"
         );
         tell(&test_store, &script).await;
-        let by_hand = (table.find().await.unwrap(), shape_of(&test_store).await);
+        let by_application = (table.find().await.unwrap(), shape_of(&test_store).await);
         table.unadopt().await.unwrap();
         let adopted = turno.adopt_outbox("OutboxMessages").apply().await.unwrap();
-        assert_eq!((Some(adopted), shape_of(&test_store).await), by_hand);
+        assert_eq!((Some(adopted), shape_of(&test_store).await), by_application);
     }
 }
 
