@@ -243,7 +243,7 @@ fn with_outbox(fixture: &Fixture) {
     fixture.turno(&["migrate"]).expect(0);
     fixture.tell(r#"create table "OutboxMessages" ("Id" varchar(36) not null primary key, "Type" varchar(200) not null, "PayloadJson" text not null, "CorrelationId" text, "OccurredAt" text not null, "Attempts" integer not null default 0, "Error" text, "Topic" text)"#);
     fixture.tell(&format!(
-        r#"insert into "OutboxMessages" ("Id", "Type", "PayloadJson", "CorrelationId", "OccurredAt", "Topic") values ('{FIRST}', 'TicketCreatedEvent', '{{"ticket": 7}}', 'a1b2', '2026-11-17 04:00:00', 'k')"#
+        r#"insert into "OutboxMessages" ("Id", "Type", "PayloadJson", "CorrelationId", "OccurredAt", "Topic") values ('{FIRST}', 'TicketCreatedEvent', '["ticket 7"]', 'a1b2', '2026-11-17 04:00:00', 'k')"#
     ));
 }
 
@@ -294,7 +294,8 @@ fn an_outbox_table_is_adopted_relayed_and_let_go(fixture: Fixture) {
     let gone = fixture.json(0, &["adopt", OUTBOX, "--undo"]);
     assert_eq!(gone["columns"].as_array().unwrap().len(), 8);
     let refused = fixture.turno(&[&["--json"], &relay[..]].concat()).expect(2);
-    assert_eq!(text(&refused.error(), "field"), "table");
+    // The relay writes its log to the same place, before the error.
+    assert!(refused.err.contains(r#""field":"table""#), "{refused:?}");
 }
 
 fn an_event_that_cannot_be_published_is_listed_and_requeued(fixture: Fixture) {
@@ -316,7 +317,7 @@ fn an_event_that_cannot_be_published_is_listed_and_requeued(fixture: Fixture) {
     let list = ["outbox", "list", "--table", OUTBOX, "--state", "dead"];
     let dead = fixture.json(0, &list);
     assert_eq!(text(&dead["events"][0], "id"), FIRST);
-    fixture.tell(r#"update "OutboxMessages" set "PayloadJson" = '{}'"#);
+    fixture.tell(r#"update "OutboxMessages" set "PayloadJson" = '[]'"#);
     let requeued = fixture.json(0, &["outbox", "requeue", FIRST, "--table", OUTBOX]);
     assert_eq!(requeued["requeued"], json!(1));
     assert!(fixture.turno(&relay).expect(0).out.contains(FIRST));
