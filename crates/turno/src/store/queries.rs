@@ -284,7 +284,9 @@ mod tests {
                 .iter()
                 .any(|name| text.starts_with(name))
         };
-        for (name, text) in files.iter().copied().flatten() {
+        let queries = files.iter().copied().flatten();
+        // Those of an outbox table have the names of all its columns; `outbox_table.rs` fills them in.
+        for (name, text) in queries.filter(|(name, _)| !name.starts_with("outbox_table_")) {
             let unknown = text.split('{').skip(1).find(|text| !is_name(text));
             assert_eq!(unknown, None, "query {name} uses an unknown rule");
         }

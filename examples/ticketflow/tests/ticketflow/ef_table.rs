@@ -318,7 +318,8 @@ async fn document_worker(ef: &EfStage, crash_after: Option<usize>) {
                 sent.await.unwrap();
                 channel.close(200, "published".into()).await.unwrap();
                 if crash_after == Some(place) {
-                    return;
+                    // Dropped, the transaction would end some time later, and keep its row locked until then.
+                    return tx.rollback().await.unwrap();
                 }
                 let mark = sqlx::query(MARK_AS_DISPATCHED).bind(id.to_string());
                 mark.execute(&mut *tx).await.unwrap();

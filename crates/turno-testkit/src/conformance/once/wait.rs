@@ -206,7 +206,8 @@ async fn who_looks_for_all_hands_over(test_store: &TestStore) {
     let once = runner.once("k").lease(LONG);
     fresh(once.begin().await.unwrap()).detach();
     let first = {
-        let once = turno.once("k").wait(Duration::from_millis(300));
+        // It must still wait when the next line finds it.
+        let once = turno.once("k").wait(Duration::from_secs(2));
         tokio::spawn(async move { once.begin().await.unwrap() })
     };
     test_store.until_awaited("k", &turno).await;
