@@ -63,6 +63,15 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if `url` is not an `http` or `https` address, or if it has a user, a password, a query or a fragment.
+    ///
+    /// ```
+    /// use turno_client::Client;
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117/")?;
+    /// assert_eq!(client.url(), "http://127.0.0.1:7117");
+    /// assert!(Client::new("http://user:password@127.0.0.1:7117").unwrap_err().is_invalid());
+    /// # Ok::<_, turno_client::Error>(())
+    /// ```
     pub fn new(url: &str) -> Result<Self> {
         let url = path::base(url)?;
         Ok(Client {
@@ -72,7 +81,7 @@ impl Client {
         })
     }
 
-    /// Sends this access token with every call. The token appears in no log and in no `Debug` output.
+    /// Sends this access token with every call. The token appears in no log and in no `Debug` output. Default: none.
     ///
     /// # Errors
     /// Returns an error if the token has characters that are invalid in an HTTP header.
@@ -89,10 +98,16 @@ impl Client {
         Ok(self)
     }
 
-    /// Trusts the certificate authorities of a PEM file, in addition to those of the system. Replaces an earlier call.
+    /// Trusts the certificate authorities of a PEM file, in addition to those of the system. Replaces an earlier call. Default:
+    /// those of the system.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or has no certificates.
+    ///
+    /// ```no_run
+    /// let client = turno_client::Client::new("https://turno.example")?.ca_file("/etc/turno/ca.pem")?;
+    /// # Ok::<_, turno_client::Error>(())
+    /// ```
     pub fn ca_file(self, file: impl AsRef<Path>) -> Result<Self> {
         let file = file.as_ref();
         let pem = std::fs::read_to_string(file).map_err(|error| {
@@ -149,6 +164,21 @@ fn http(url: &Url, authorities: Option<&str>) -> Result<reqwest::Client> {
 }
 
 /// Position and size of one page of a list. Default: the first page.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use turno_client::{Client, Page};
+///
+/// let client = Client::new("http://127.0.0.1:7117")?;
+/// let mut page = Page { limit: Some(500), after: None };
+/// loop {
+///     let locks = client.locks("PRESTAMO/", &page).await?;
+///     println!("{} locks", locks.locks.len());
+///     let Some(next) = locks.next else { break };
+///     page.after = Some(next);
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<A = String> {
     /// Maximum number of entries of the page: 1 to 1000. Default: 100.

@@ -13,10 +13,24 @@ use super::send::{Call, Repeat};
 use super::{Client, Page};
 
 impl Client {
-    /// Returns one page of the history, newest first: of one resource, queue or key, or of all whose names begin with a prefix.
+    /// Returns one page of the history, newest first: of one component (default: all), and of one resource, queue or key, or of all
+    /// whose names begin with a prefix.
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno_client::api::history::Part;
+    /// use turno_client::{Client, Page};
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// let page = client.history(Some(Part::Lock), Some("PRESTAMO/123"), "", &Page::default()).await?;
+    /// for entry in page.history {
+    ///     println!("{} {} {:?}", entry.at, entry.event, entry.attribution.user);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn history(
         &self,
         part: Option<Part>,
@@ -37,6 +51,19 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use turno_client::Client;
+    /// use turno_client::api::admin::SweepRequest;
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// let month = Duration::from_secs(30 * 24 * 60 * 60);
+    /// let ask = SweepRequest { keep_history: Some(month.into()), ..SweepRequest::default() };
+    /// println!("{} entries of the history deleted", client.sweep(&ask).await?.history);
+    /// # Ok(()) }
+    /// ```
     pub async fn sweep(&self, ask: &SweepRequest) -> Result<Swept> {
         let call = Call::new(Method::POST, Target::new("v1/sweep")).body(ask)?;
         self.call(call.repeat(Repeat::Unbegun)).await?.read()

@@ -21,6 +21,18 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno_client::Client;
+    /// use turno_client::api::inbox::Push;
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// let ask: Push = serde_json::from_str(r#"{"items": [{"payload": {"to": "ana"}, "key": "welcome/42"}]}"#)?;
+    /// let pushed = client.push("mail", &ask).await?;
+    /// assert_eq!(pushed.ids.len(), 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn push(&self, queue: &str, ask: &Push) -> Result<Pushed> {
         match ask.request {
             Some(_) => self.send(queue, None, ask).await?.read(),
@@ -36,6 +48,19 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno_client::Client;
+    /// use turno_client::api::inbox::{Claim, CompleteClaims};
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// let ask: Claim = serde_json::from_str(r#"{"worker": "worker-1", "limit": 10, "wait": "20s"}"#)?;
+    /// let claims = client.claim("mail", &ask).await?.items.iter().map(|item| item.claim).collect();
+    /// let settled = client.complete("mail", &CompleteClaims { claims, request: None }).await?;
+    /// println!("{} completed, {} stale", settled.done, settled.stale.len());
+    /// # Ok(()) }
+    /// ```
     pub async fn claim(&self, queue: &str, ask: &Claim) -> Result<Claimed> {
         let mut ask = ask.clone();
         ask.request.get_or_insert_with(Uuid::now_v7);
@@ -64,7 +89,7 @@ impl Client {
         self.send(queue, Some("fail"), &ask).await?.read()
     }
 
-    /// Extends claims.
+    /// Extends claims: they expire one lease from now.
     ///
     /// # Errors
     /// Same as [`Client::complete`].
@@ -137,6 +162,17 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno_client::Client;
+    /// use turno_client::api::inbox::FailedItems;
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// let ask = FailedItems { reason: Some("the mail server is back".into()), ..FailedItems::default() };
+    /// println!("{} items requeued", client.requeue("mail", &ask).await?.requeued);
+    /// # Ok(()) }
+    /// ```
     pub async fn requeue(&self, queue: &str, ask: &FailedItems) -> Result<Requeued> {
         let call = Call::new(Method::POST, queue_target(queue, Some("requeue"))?).body(ask)?;
         // A repeat would report that nothing was requeued.
@@ -153,7 +189,8 @@ impl Client {
         self.call(call.repeat(Repeat::Unbegun)).await?.read()
     }
 
-    /// Takes items away from workers that hang.
+    /// Resets the items that workers claimed at least [`Reset::older_than`] ago (default: 15 minutes): they are claimable again. For
+    /// workers that hang.
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.

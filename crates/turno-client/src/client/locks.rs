@@ -22,6 +22,20 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable. A busy lock is not an error.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno_client::Client;
+    /// use turno_client::api::lock::{Acquire, LockOutcome};
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// let ask = Acquire { resource: "PRESTAMO/123".into(), user: Some("ana".into()), ..Acquire::default() };
+    /// match client.acquire(&ask).await? {
+    ///     LockOutcome::Acquired(grant) => drop(client.release(&grant.id(), None).await?),
+    ///     LockOutcome::Busy(busy) => println!("held by {:?}", busy.holder.and_then(|holder| holder.user)),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire(&self, ask: &Acquire) -> Result<LockOutcome> {
         let mut ask = ask.clone();
         // A retry is recognized only if both are the same.
@@ -38,6 +52,19 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable. A busy lock is not an error.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno_client::Client;
+    /// use turno_client::api::lock::{AcquireAll, LockAllOutcome};
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// let ask = AcquireAll { resources: vec!["PRESTAMO/1".into(), "PRESTAMO/2".into()], ..AcquireAll::default() };
+    /// if let LockAllOutcome::Acquired(grants) = client.acquire_all(&ask).await? {
+    ///     assert_eq!(grants.len(), 2);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire_all(&self, ask: &AcquireAll) -> Result<LockAllOutcome> {
         let mut ask = ask.clone();
         ask.request.get_or_insert_with(Uuid::now_v7);
@@ -55,10 +82,26 @@ impl Client {
         })
     }
 
-    /// Extends a lease. Never shortens it.
+    /// Renews a lease: it expires one TTL from now, or as before, if that is later. Without a TTL, the server's default applies, 30
+    /// seconds unless it is configured.
     ///
     /// # Errors
     /// Returns an error if the TTL is invalid or the server is unavailable. A lost lease is not an error.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use turno_client::Client;
+    /// use turno_client::api::lock::{Renew, RenewOutcome};
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// let lease = "PRESTAMO/123@1794708000000000".parse()?;
+    /// let ask = Renew { ttl: Some(Duration::from_secs(60).into()) };
+    /// if client.renew(&lease, &ask).await? == RenewOutcome::Lost {
+    ///     println!("another caller may have the lock: stop");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn renew(&self, lease: &LeaseId, ask: &Renew) -> Result<RenewOutcome> {
         let call = Call::new(Method::PUT, lease_target(lease)?).body(ask)?;
         Ok(match outcome(self.call(call).await, &["lost"])? {
@@ -135,6 +178,19 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno_client::Client;
+    /// use turno_client::api::lock::BreakOutcome;
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// for holder in client.lock_status("PRESTAMO/123").await?.holders {
+    ///     let broken = client.break_lock("PRESTAMO/123", holder.token, "it hangs", Some("ana")).await?;
+    ///     assert_eq!(broken, BreakOutcome::Broken);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn break_lock(
         &self,
         resource: &str,

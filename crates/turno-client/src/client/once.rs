@@ -20,6 +20,23 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno_client::Client;
+    /// use turno_client::api::once::{Begin, Complete, OnceOutcome};
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// match client.begin(&Begin { key: "pago/77".into(), ..Begin::default() }).await? {
+    ///     OnceOutcome::Fresh(grant) => {
+    ///         let ask = Complete { answer: Some(r#"{"receipt": 1}"#.into()), ttl: None };
+    ///         client.complete_once(&grant.claim, &ask).await?;
+    ///     }
+    ///     OnceOutcome::Replay { answer } => println!("{answer:?}"),
+    ///     other => println!("try again later: {other:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn begin(&self, ask: &Begin) -> Result<OnceOutcome> {
         let mut ask = ask.clone();
         ask.request.get_or_insert_with(Uuid::now_v7);

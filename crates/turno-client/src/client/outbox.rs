@@ -18,6 +18,18 @@ impl Client {
     ///
     /// # Errors
     /// Returns an error if an argument is invalid or the server is unavailable.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno_client::Client;
+    /// use turno_client::api::outbox::Emit;
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// let ask: Emit = serde_json::from_str(r#"{"events": [{"type": "TicketCreatedEvent", "payload": {"ticket": 7}}]}"#)?;
+    /// let id = client.emit(&ask).await?.ids[0];
+    /// assert!(client.event(id).await?.is_some());
+    /// # Ok(()) }
+    /// ```
     pub async fn emit(&self, ask: &Emit) -> Result<Emitted> {
         let call = match ask.request {
             Some(_) => Call::post("v1/outbox", ask)?,

@@ -31,10 +31,22 @@ pub struct StreamEvent {
 }
 
 impl Client {
-    /// Opens a stream of the changes to names that begin with a prefix.
+    /// Opens a stream of the changes to names that begin with a prefix; empty: all names.
     ///
     /// # Errors
     /// Returns an error if the server is unavailable or the access token does not permit the stream.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno_client::Client;
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// let mut stream = client.stream("PRESTAMO/").await?;
+    /// while let Some(event) = stream.next().await? {
+    ///     println!("{}: {}", event.event, event.data);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn stream(&self, prefix: &str) -> Result<Stream> {
         let target = Target::new("v1/stream").with("prefix", said(prefix));
         let request = self
