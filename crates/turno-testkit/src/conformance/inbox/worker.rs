@@ -61,6 +61,26 @@ async fn a_worker_handles_every_item(test_store: &TestStore) {
     assert_eq!(stats, [0, 0, 0, NOTES as u64, 0]);
 }
 
+/// A delay that no store accepts does not keep the worker from recording its results: the item is retried as late as it can be.
+#[rule]
+async fn an_endless_retry_delay_stops_no_worker(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    let inbox = turno.inbox("q");
+    push(&inbox, &["late", "good"]).await;
+    let handler = |job: Job<String>| async move {
+        job.retry_in(Duration::MAX);
+        if job.payload == "late" {
+            return Err("in a while");
+        }
+        Ok(())
+    };
+    let running = start(inbox.worker(handler).concurrency(1));
+    until_completed(&inbox, 1).await;
+    let report = running.stop().await;
+    assert_eq!((report.completed, report.failed), (1, 1));
+    assert_eq!(counts(&inbox).await, [0, 1, 0, 1, 0]);
+}
+
 /// Exactly as many handlers run concurrently as configured.
 #[rule]
 async fn a_worker_keeps_to_its_concurrency(test_store: &TestStore) {

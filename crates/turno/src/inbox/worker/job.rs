@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
+use crate::check::MAX_DELAY;
 use crate::error::Result;
 use crate::store::{Again, ClaimId, ClaimedItem, ItemId};
 use crate::tx::Transaction;
@@ -137,7 +138,8 @@ impl<T> Job<T> {
         Ok(())
     }
 
-    /// If this attempt fails, the item is retried after this delay. Default: an exponential backoff.
+    /// If this attempt fails, the item is retried after this delay. Default: an exponential backoff. A delay of more than ten
+    /// years is ten years: an error here would keep the worker from recording what it did.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
@@ -162,6 +164,7 @@ impl<T> Job<T> {
     /// # Ok(()) }
     /// ```
     pub fn retry_in(&self, delay: Duration) {
+        let delay = delay.min(MAX_DELAY);
         self.state.set_after(|after| after.retry_in = Some(delay));
     }
 
