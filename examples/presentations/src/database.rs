@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{PgPool, SqlitePool};
+use turno::Turno;
 use turno::inbox::{Inbox, Item};
 use turno::store::postgres::Target;
 use uuid::Uuid;
@@ -16,6 +17,9 @@ use uuid::Uuid;
 const CONNECTIONS: u32 = 4;
 /// How long a connection waits for a transaction of another process, on SQLite. Longer than a call of the web service takes.
 const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The table of presentations.
+pub(crate) const TABLE: &str = "presentations";
 
 /// SQLite accepts any type name. Ids are text on both databases, so that one statement works for both.
 const CREATE: &str = "
@@ -83,6 +87,23 @@ impl Database {
         on_each!(self, pool => sqlx::query(CREATE).execute(pool).await.map(drop)).context(
             "the table presentations could not be made: name a store that has none, or drop what an earlier run left",
         )
+    }
+
+    /// Adopts the table, and lets instances with the document's statements work on it beside Turno's workers.
+    ///
+    /// # Errors
+    /// Returns an error if the database rejects a statement.
+    pub async fn prepare_mixed_fleet(&self, turno: &Turno) -> Result<()> {
+        turno.adopt(TABLE).id("id").apply().await?;
+        let (postgres, sqlite) = (
+            include_str!("../sql/mixed_fleet_postgres.sql"),
+            include_str!("../sql/mixed_fleet_sqlite.sql"),
+        );
+        match self {
+            Database::Postgres(pool) => sqlx::raw_sql(postgres).execute(pool).await.map(drop)?,
+            Database::Sqlite(pool) => sqlx::raw_sql(sqlite).execute(pool).await.map(drop)?,
+        }
+        Ok(())
     }
 
     /// Drops the table.

@@ -11,7 +11,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::strategy::Strategy;
+use crate::strategy::{Fleet, Strategy};
 
 /// Line that an instance prints when it is ready.
 pub const READY: &str = "ready";
@@ -37,6 +37,8 @@ pub struct Setup {
     pub instances: u32,
     /// Number of presentations.
     pub presentations: u32,
+    /// Instances that Turno's workers have to expect.
+    pub fleet: Fleet,
 }
 
 /// One running instance. It is killed on drop.
@@ -68,6 +70,8 @@ impl Instance {
         lease: Duration,
     ) -> Result<Self> {
         let how = how.to_possible_value().context("every way has a name")?;
+        let fleet = setup.fleet.to_possible_value();
+        let fleet = fleet.context("every fleet has a name")?;
         let mut command = Command::new(&setup.program);
         if std::env::var_os("RUST_LOG").is_none() {
             // Errors are expected here, and counted; they need not be logged.
@@ -76,6 +80,7 @@ impl Instance {
         let mut child = command
             .arg("instance")
             .args(["--how", how.get_name(), "--service", service])
+            .args(["--fleet", fleet.get_name()])
             .args(["--instance-partition", &number.to_string()])
             .args(["--total-instances", &setup.instances.to_string()])
             .args(["--every-ms", &EVERY.as_millis().to_string()])

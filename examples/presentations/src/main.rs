@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use presentations::database::Database;
 use presentations::instance::{RAN, READY, STORE, Setup, application_name};
 use presentations::scheduler::{self, Scheduler};
-use presentations::strategy::Strategy;
+use presentations::strategy::{Fleet, Strategy};
 use presentations::table;
 use presentations::use_case::ProcessPresentationUseCase;
 use presentations::web_service_client::WebServiceClient;
@@ -55,6 +55,9 @@ struct InstanceArgs {
     /// Way of coordinating with other instances.
     #[arg(long)]
     how: Strategy,
+    /// Instances that Turno's workers have to expect. With `mixed`, they work on the adopted table, not on Turno's inbox.
+    #[arg(long, default_value = "uniform")]
+    fleet: Fleet,
     /// URL of the web service.
     #[arg(long)]
     service: String,
@@ -103,6 +106,7 @@ async fn compare(args: Compare) -> Result<ExitCode> {
         store: args.store.unwrap_or_else(file),
         instances: args.instances,
         presentations: args.presentations,
+        fleet: Fleet::Uniform,
     };
     let database = Database::open(&setup.store, "presentations").await?;
     database.create().await?;
@@ -133,6 +137,13 @@ async fn instance(args: InstanceArgs) -> Result<()> {
         let turno = Turno::connect(&args.store).await?;
         say(READY)?;
         let lease = Duration::from_millis(args.lease_ms);
+        if args.fleet == Fleet::Mixed {
+            let work = scheduler::work_on_table(&use_case, &turno, lease, every, || say(RAN));
+            return tokio::select! {
+                failed = work => failed,
+                () = input_ended() => Ok(()),
+            };
+        }
         return scheduler::work(use_case, &turno, lease, every, input_ended()).await;
     }
     let scheduler = Scheduler {

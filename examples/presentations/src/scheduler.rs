@@ -8,7 +8,7 @@ use tracing::error;
 use turno::Turno;
 use turno::inbox::{Inbox, Job};
 
-use crate::database::Presentation;
+use crate::database::{Presentation, TABLE};
 use crate::strategy::{Strategy, partition};
 use crate::use_case::ProcessPresentationUseCase;
 
@@ -94,5 +94,41 @@ pub async fn work(
         .lease(lease)
         .run(shutdown)
         .await?;
+    Ok(())
+}
+
+/// Runs Turno on the adopted table, for a fleet in which some instances still use the document's statements. `ran` is called
+/// after each run.
+///
+/// # Errors
+/// Returns the errors of `ran`.
+pub async fn work_on_table(
+    use_case: &ProcessPresentationUseCase,
+    turno: &Turno,
+    lease: Duration,
+    every: Duration,
+    mut ran: impl FnMut() -> Result<()>,
+) -> Result<()> {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Err(error) = run_on_table(use_case, turno, lease).await {
+            error!("a run has failed, the next may not: {error:#}");
+        }
+        ran()?;
+    }
+}
+
+/// Takes one row after the other, until there is none, or until one fails: it would be the next one again.
+async fn run_on_table(
+    use_case: &ProcessPresentationUseCase,
+    turno: &Turno,
+    lease: Duration,
+) -> Result<()> {
+    let table = turno.adopted(TABLE);
+    while let Some(row) = table.next(None, 1, lease).await?.first() {
+        use_case.execute_row(&table, row).await?;
+    }
     Ok(())
 }

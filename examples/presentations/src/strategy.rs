@@ -22,6 +22,15 @@ pub enum Strategy {
     Turno,
 }
 
+/// Instances that share the table with Turno's workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Fleet {
+    /// All instances use Turno.
+    Uniform,
+    /// Some instances still use the document's statements, as during a roll-out.
+    Mixed,
+}
+
 impl Strategy {
     /// Name in the table.
     pub fn name(self) -> &'static str {

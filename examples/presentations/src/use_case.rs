@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use tracing::{error, info, warn};
+use turno::adopt::{Adopted, Release, TakenRow};
 use turno::inbox::Job;
 use uuid::Uuid;
 
@@ -155,7 +156,7 @@ impl ProcessPresentationUseCase {
         let is_unprocessed = inbox.is_unprocessed(id).await?;
         inbox.rollback().await?;
         if !is_unprocessed {
-            // Marked by an instance that does not use Turno yet. The worker completes the item.
+            // Marked by hand. An instance that does not use Turno could mark it later, during the call: see execute_row.
             return Ok(Outcome::Skipped);
         }
         self.process(id, job.attempt()).await?;
@@ -167,6 +168,33 @@ impl ProcessPresentationUseCase {
             Outcome::ProcessedTwice
         } else {
             Outcome::Processed
+        })
+    }
+
+    /// Processes a row of the adopted table that Turno has locked for this instance. Beside instances with the document's
+    /// statements, the database keeps those from marking the row: see `sql/mixed_fleet_postgres.sql`.
+    ///
+    /// # Errors
+    /// Returns an error if the web service or the database rejects a call. The row is unlocked then.
+    pub async fn execute_row(&self, table: &Adopted, row: &TakenRow) -> Result<Outcome> {
+        let id = row.id.parse()?;
+        info!("Attempting to process presentation with ID: {id}");
+        let outcome = self.locked(table, row, id).await;
+        log_outcome(id, &outcome);
+        outcome
+    }
+
+    async fn locked(&self, table: &Adopted, row: &TakenRow, id: Uuid) -> Result<Outcome> {
+        if let Err(error) = self.process(id, row.attempt).await {
+            let message = format!("{error:#}");
+            table
+                .release_with_error(&row.id, row.token, &message)
+                .await?;
+            return Err(error);
+        }
+        Ok(match table.release(&row.id, row.token).await? {
+            Release::Released => Outcome::Processed,
+            Release::Stale => Outcome::ProcessedTwice,
         })
     }
 

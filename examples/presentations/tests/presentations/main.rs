@@ -12,6 +12,7 @@ mod conditional_update;
 mod errors;
 mod isolation;
 mod log;
+mod mixed_fleet;
 mod operations;
 mod problem;
 mod program;

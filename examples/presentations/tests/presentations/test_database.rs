@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use presentations::database::Database;
 use presentations::instance::Setup;
-use presentations::strategy::Strategy;
+use presentations::strategy::{Fleet, Strategy};
 use presentations::use_case::ProcessPresentationUseCase;
 use presentations::web_service::WebService;
 use presentations::web_service_client::WebServiceClient;
@@ -42,6 +42,7 @@ impl TestDatabase {
             store,
             instances: 3,
             presentations: 6,
+            fleet: Fleet::Uniform,
         };
         TestDatabase {
             setup,
