@@ -12,7 +12,7 @@ select
   to_char(l."fechaExpiracion" at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
   to_char(l."fechaLiberacion" at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
   l.evento
-from tbl_lock l
+from tbl_lock_filas() l
 left join tbl_usuario u on u.idusuario = l.idusuario
 where ($1::text is null or l."tipoRecurso" = $1)
   and ($2::bigint is null or l.idrecurso = $2)

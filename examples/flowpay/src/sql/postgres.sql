@@ -74,34 +74,73 @@ create table if not exists tbl_reestructuracion (
 
 create index if not exists tbl_reestructuracion_original on tbl_reestructuracion (idprestamo_original);
 
--- Purpose: the document's tbl_lock, with its columns; evento says how a lease ended. It reads Turno's tables, not its functions,
---          because a lock that has expired and was not swept yet is only there. So it needs the owner of schema turno.
+-- Purpose: the rows of the document's tbl_lock, with its columns; evento says how a lease ended. They come from Turno's tables, because
+--          a lock that has expired and was not swept yet is only there. So the caller must be the owner of schema turno.
+--          Not a view: a migration of Turno may change its tables, and PostgreSQL rejects that while a view reads them. The body of a
+--          plpgsql function is bound when it runs.
 -- Index:   none: for people who look, not for the operations.
-create or replace view tbl_lock as
-with lease as (
+create or replace function tbl_lock_filas()
+returns table (
+  idlock            text,
+  "tipoRecurso"     text,
+  idrecurso         bigint,
+  idusuario         bigint,
+  descripcion       text,
+  activo            boolean,
+  "fechaCreacion"   timestamptz,
+  "fechaExpiracion" timestamptz,
+  "fechaLiberacion" timestamptz,
+  evento            text
+)
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  return query
+  with lease as (
+    select
+      l.resource, l.token, l."user", l.description, l.acquired_at, l.expires_at,
+      null::timestamptz as released_at,
+      case when l.expires_at > clock_timestamp() then 'acquired' else 'expired' end as event
+    from turno.lock l
+    where l.holds > 0
+    union all
+    select
+      h.resource, h.token, h."user", h.description, h.acquired_at, h.expires_at,
+      case when h.event in ('released', 'broken') then h.at end,
+      h.event
+    from turno.lock_history h
+    where h.event in ('released', 'expired', 'taken_over', 'broken'))
   select
-    l.resource, l.token, l."user", l.description, l.acquired_at, l.expires_at,
-    null::timestamptz as released_at,
-    case when l.expires_at > clock_timestamp() then 'acquired' else 'expired' end as event
-  from turno.lock l
-  where l.holds > 0
-  union all
-  select
-    h.resource, h.token, h."user", h.description, h.acquired_at, h.expires_at,
-    case when h.event in ('released', 'broken') then h.at end,
-    h.event
-  from turno.lock_history h
-  where h.event in ('released', 'expired', 'taken_over', 'broken'))
-select
-  l.resource || '@' || l.token   as idlock,
-  split_part(l.resource, '/', 1) as "tipoRecurso",
-  case when l.resource ~ '/-?[0-9]{1,18}$' then split_part(l.resource, '/', 2)::bigint end as idrecurso,
-  case when l."user" ~ '^-?[0-9]{1,18}$' then l."user"::bigint end as idusuario,
-  l.description                  as descripcion,
-  l.event = 'acquired'           as activo,
-  l.acquired_at                  as "fechaCreacion",
-  l.expires_at                   as "fechaExpiracion",
-  l.released_at                  as "fechaLiberacion",
-  l.event                        as evento
-from lease l
-where l.resource ~ '^(PRESTAMO|PAGO|REESTRUCTURACION)/-?[0-9]{1,18}$';
+    l.resource || '@' || l.token,
+    split_part(l.resource, '/', 1),
+    split_part(l.resource, '/', 2)::bigint,
+    case when l."user" ~ '^-?[0-9]{1,18}$' then l."user"::bigint end,
+    l.description,
+    l.event = 'acquired',
+    l.acquired_at,
+    l.expires_at,
+    l.released_at,
+    l.event
+  from lease l
+  where l.resource ~ '^(PRESTAMO|PAGO|REESTRUCTURACION)/-?[0-9]{1,18}$';
+end
+$$;
+
+-- Purpose: the document's tbl_lock. If there is a table of that name, old instances use it (see convivencia_postgres.sql), and it stays.
+-- Index:   none.
+do $$
+begin
+  if not exists (
+    select
+    from pg_class c
+    where c.oid = to_regclass('tbl_lock')
+      and c.relkind <> 'v') then
+    create or replace view tbl_lock as
+    select
+      f.idlock, f."tipoRecurso", f.idrecurso, f.idusuario, f.descripcion, f.activo,
+      f."fechaCreacion", f."fechaExpiracion", f."fechaLiberacion", f.evento
+    from tbl_lock_filas() f;
+  end if;
+end
+$$;

@@ -73,6 +73,8 @@ create index if not exists tbl_reestructuracion_original on tbl_reestructuracion
 
 -- Purpose: the document's tbl_lock, with its columns; evento says how a lease ended. It reads Turno's tables, because a lock that has
 --          expired and was not swept yet is only there. Turno's times are microseconds; here they are text in UTC.
+--          SQLite rejects some changes of a table that a view reads: drop the view before `turno migrate`. An instance that starts
+--          creates it again.
 -- Index:   none: for people who look, not for the operations.
 create view if not exists tbl_lock as
 with lease as (

@@ -13,6 +13,7 @@ mod demostracion;
 mod ensayo;
 mod entrada;
 mod escena;
+mod flotas;
 mod gestor;
 mod guardia;
 mod liberacion;
@@ -24,6 +25,7 @@ mod reestructuracion;
 mod respuestas;
 mod servicio;
 mod usuarios;
+mod vista;
 
 /// Generates one test per store from one body, which gets an empty store.
 macro_rules! en_cada_base {
