@@ -9,6 +9,7 @@ mod benefits;
 mod demonstration;
 mod errors;
 mod migration;
+mod mixed_fleet;
 mod monitoring;
 mod recovery;
 mod supabase;
