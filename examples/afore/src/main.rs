@@ -21,7 +21,7 @@ mod servicio;
 use std::io;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
@@ -101,7 +101,9 @@ async fn main() -> Result<()> {
                 ConcurrencyService::nuevo(instancia::conectar(store, &configuracion).await?);
             let hecho = servicio.execute_with_lock(&resource_id, async |lease| {
                 decir(&format!("adquirido {}", lease.token()));
-                tokio::task::spawn_blocking(|| io::stdin().lines().next()).await?;
+                let linea = tokio::task::spawn_blocking(|| io::stdin().lines().next());
+                let linea = linea.await?.transpose()?;
+                ensure!(linea.as_deref() != Some("falla"), "the action has failed");
                 Ok("liberado")
             });
             decir(hecho.await?.unwrap_or("null"));

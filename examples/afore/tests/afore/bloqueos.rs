@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::path::Path;
 
+use turno::Token;
 use turno::history::{History, Part};
-use turno::lock::HistoryEvent;
+use turno::lock::{HistoryEvent, ReleaseOutcome};
 use turno_testkit::eventually;
 
 use crate::contrato::{aceptada, entrada};
@@ -14,6 +15,7 @@ use crate::{LONG, on_each_store};
 
 on_each_store!(
     execute_with_lock_uno_a_la_vez,
+    execute_with_lock_libera_en_todo_caso,
     la_tabla_del_documento_es_una_vista,
     expiracion_otro_lo_toma_tras_un_kill_9,
     limpieza_automatica,
@@ -65,7 +67,7 @@ fn execute_with_lock_uno_a_la_vez(lugar: &Lugar) {
 
     let registro = lugar.escribir("registro", "");
     let archivo = File::create(&registro).unwrap();
-    let impaciente = Hijo::con_registro(&orden(lugar, &breve), archivo);
+    let impaciente = Hijo::con_registro(&orden(lugar, &breve), archivo, None);
     assert_eq!(impaciente.dice(""), "null");
     assert!(impaciente.proceso.wait_timeout(LONG).unwrap().success());
     let registro = std::fs::read_to_string(registro).unwrap();
@@ -81,6 +83,25 @@ fn execute_with_lock_uno_a_la_vez(lugar: &Lugar) {
     assert!(siguiente > ficha, "the token only grows");
     paciente.sigue(1);
     paciente.dice("liberado");
+    assert!(!is_resource_locked(lugar));
+}
+
+/// releaseLock: only with the holder's token. And the `finally` of executeWithLock: an action that fails releases, too.
+fn execute_with_lock_libera_en_todo_caso(lugar: &Lugar) {
+    let config = lugar.configurar(&[]);
+    let tiene = execute_with_lock(lugar, &config);
+    let ficha: i64 = tiene.dice("adquirido ").parse().unwrap();
+    let ajena = lugar.turno().lock(RECURSO).release(Token(ficha - 1));
+    // It ends nothing: the lock is held by another token.
+    let dicho = lugar.runtime.block_on(ajena).unwrap();
+    assert!(
+        !matches!(dicho, ReleaseOutcome::Released { .. }),
+        "{dicho:?}"
+    );
+    assert!(is_resource_locked(lugar));
+
+    tiene.falla();
+    assert!(!tiene.proceso.wait_timeout(LONG).unwrap().success());
     assert!(!is_resource_locked(lugar));
 }
 

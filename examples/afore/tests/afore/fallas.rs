@@ -11,6 +11,7 @@ use crate::on_each_store;
 on_each_store!(
     falla_999_no_deja_nada_y_libera,
     falla_999_control_la_original_certifica_y_no_avisa,
+    el_registro_dice_la_peticion_y_el_error,
     peticion_malformada_no_se_ejecuta,
 );
 
@@ -62,6 +63,26 @@ fn falla_999_control_la_original_certifica_y_no_avisa(lugar: &Lugar) {
     let avisos = lugar.recibidas().avisos;
     assert_eq!(avisos.len(), 1);
     assert_eq!(avisos[0]["entrada"]["nss"], "12345678902");
+}
+
+/// "Entrada validarSolicitudCertificacionAfore" and "error en la aplicación": both implementations log both.
+fn el_registro_dice_la_peticion_y_el_error(lugar: &Lugar) {
+    let casos: [(&str, &[&str]); 2] = [("protegida", &[]), ("original", &["--sin-turno"])];
+    for (nombre, opciones) in casos {
+        let (instancia, registro) = lugar.instancia_con_registro(opciones);
+        let peticion = entrada("12345678901").replace("RT", "DEMASIADO LARGA");
+        let dicha = lugar.certificar(&instancia, &*peticion);
+        assert_eq!(dicha, salida("02", "999", "DEMASIADO LARGA"));
+        let registro = std::fs::read_to_string(registro).unwrap();
+        for linea in [
+            format!(
+                "INFO afore::{nombre}: Entrada validarSolicitudCertificacionAfore nss=\"12345678901\""
+            ),
+            format!("ERROR afore::{nombre}: error en la aplicación error="),
+        ] {
+            assert!(registro.contains(&linea), "{linea}: {registro}");
+        }
+    }
 }
 
 /// "Bad input": 02/999, with the tipoPrestacion if it can be read, and no execution.

@@ -23,12 +23,13 @@ impl Hijo {
         Self::de_orden(programa.args(argumentos))
     }
 
-    /// Starts one whose log goes to a file.
-    pub fn con_registro(argumentos: &[&str], registro: File) -> Self {
+    /// Starts one whose log goes to a file: what it logs by default, or with a filter.
+    pub fn con_registro(argumentos: &[&str], registro: File, filtro: Option<&str>) -> Self {
         let mut programa = Command::new(env!("CARGO_BIN_EXE_afore"));
         let orden = programa
             .args(argumentos)
             .env_remove("RUST_LOG")
+            .envs(filtro.map(|filtro| ("RUST_LOG", filtro)))
             .env("NO_COLOR", "1");
         Self::nuevo(orden.stderr(registro))
     }
@@ -60,11 +61,16 @@ impl Hijo {
 
     /// Lets this many certifications continue, waiting ones or later ones.
     pub fn sigue(&self, cuantas: usize) {
-        let lineas = "sigue\n".repeat(cuantas);
-        self.stdin
-            .lock()
-            .unwrap()
-            .write_all(lineas.as_bytes())
-            .unwrap();
+        self.escribe(&"sigue\n".repeat(cuantas));
+    }
+
+    /// Makes the work under a lock fail.
+    pub fn falla(&self) {
+        self.escribe("falla\n");
+    }
+
+    fn escribe(&self, lineas: &str) {
+        let mut stdin = self.stdin.lock().unwrap();
+        stdin.write_all(lineas.as_bytes()).unwrap();
     }
 }

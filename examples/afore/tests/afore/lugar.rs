@@ -1,5 +1,6 @@
 //! An empty store, the AFORE, instances, and queries of their state.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use axum::http::{Request, Response};
@@ -104,6 +105,17 @@ impl Lugar {
     pub fn instancia_de(&self, hoy: &str, opciones: &[&str]) -> Hijo {
         self.arrancar(&self.receptor.direccion, hoy, opciones)
             .escuchando()
+    }
+
+    /// Starts one instance whose log, at level info, is written to a file, and returns the file.
+    pub fn instancia_con_registro(&self, opciones: &[&str]) -> (Hijo, PathBuf) {
+        let registro = self.escribir("registro", "");
+        let avisos = format!("http://{}/", self.receptor.direccion);
+        let orden = ["--store", &self.store, "instancia", "--hoy", HABIL];
+        let orden = [&orden[..], &["--avisos", &avisos], opciones].concat();
+        let archivo = File::create(&registro).unwrap();
+        let hijo = Hijo::con_registro(&orden, archivo, Some("afore=info"));
+        (hijo.escuchando(), registro)
     }
 
     fn arrancar(&self, afore: &str, hoy: &str, opciones: &[&str]) -> Hijo {

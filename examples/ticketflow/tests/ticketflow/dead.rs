@@ -23,7 +23,9 @@ async fn cinco_intentos_muerto_y_reencolado_por_una_persona(stage: Stage) {
     let api = stage.start(&["api"]);
     api.create("no queue is bound").await.unwrap();
     for attempt in 1..=5 {
-        worker.await_log(&format!("Intento {attempt}/5")).unwrap();
+        let line = worker.await_log(&format!("Intento {attempt}/5")).unwrap();
+        let error = "❌ Error al procesar mensaje ";
+        assert!(line.contains("ERROR") && line.contains(error), "{line}");
     }
     stage
         .await_stats("it to be dead", |stats| stats.dead == 1)

@@ -33,6 +33,13 @@ async fn escenario_4_idempotencia(stage: Stage) {
         .await;
     await_sum(&consumers, "consumer_duplicates_total", 1).await;
     assert_eq!(stage.tally().await.handled, 0);
+    for consumer in &consumers {
+        if consumer.metric("consumer_duplicates_total").await.unwrap() == 1 {
+            let line = format!("Mensaje {} ya fue procesado (idempotencia)", event.id);
+            let line = consumer.await_log(&line).unwrap();
+            assert!(line.contains("WARN"), "{line}");
+        }
+    }
     // The next event is not a duplicate, until it is marked as processed.
     api.create("new").await.unwrap();
     await_sum(&consumers, "consumer_handled_total", 1).await;
