@@ -253,6 +253,36 @@ async fn a_user_who_is_granted_a_function_locks_own_notes_only() {
     assert_eq!(evas.as_deref(), Ok(LOCKED));
 }
 
+/// A function with the document's name calls the one with a token or an interval, with the rights of its caller: a role that is
+/// granted only the first may not call it.
+#[tokio::test]
+async fn a_granted_function_needs_the_function_that_it_calls() {
+    let project = Supabase::adopted().await;
+    let grant = "grant execute on function acquire_processing_lock(uuid, integer),
+        get_next_notes_for_processing(uuid, integer, integer),
+        cleanup_abandoned_processing_locks(integer), reset_stuck_processing(boolean, integer) to authenticated";
+    project.place.tell(grant).await;
+    let calls = [
+        ACQUIRE,
+        "get_next_notes_for_processing(p_limit => 1)",
+        "cleanup_abandoned_processing_locks(p_timeout_minutes => 5)",
+        "reset_stuck_processing(p_all => true)",
+    ];
+    for call in calls {
+        let answer = project.select("authenticated", ANA, call).await;
+        assert_eq!(answer, Err("42501".to_owned()), "{call}");
+    }
+    let grant = "grant execute on function acquire_processing_lock_token(uuid, interval),
+        get_next_notes_for_processing_token(uuid, integer, interval),
+        cleanup_abandoned_processing_locks_after(interval),
+        reset_stuck_processing_after(interval, boolean) to authenticated";
+    project.place.tell(grant).await;
+    for call in calls {
+        let answer = project.select("authenticated", ANA, call).await;
+        assert!(answer.is_ok(), "{call}: {answer:?}");
+    }
+}
+
 /// "New Database Functions", where they are there already: refused without `--replace`; with it, all of them are replaced at one
 /// moment; `--undo` restores definition, owner, comment and rights.
 #[tokio::test]
