@@ -18,10 +18,10 @@ use crate::db::Db;
 use crate::stage::Stage;
 use crate::tap::Tap;
 
-const TABLE: &str = r#""OutboxMessages""#;
+pub const TABLE: &str = r#""OutboxMessages""#;
 
 /// Short, so that a dead worker's rows are published soon.
-const WORKER: [&str; 7] = [
+pub const WORKER: [&str; 7] = [
     "worker",
     "--tabla",
     TABLE,
@@ -48,13 +48,13 @@ const INSERT: &str = r#"INSERT INTO "OutboxMessages" ("Id", "Type", "PayloadJson
 VALUES ($1::uuid, 'TicketFlow.Domain.Events.TicketStatusChangedEvent', $2, $3, clock_timestamp(), $4)"#;
 
 /// A store with the document's tables.
-struct EfStage {
-    stage: Stage,
-    pool: PgPool,
+pub struct EfStage {
+    pub stage: Stage,
+    pub pool: PgPool,
 }
 
 impl EfStage {
-    async fn at(broker: u16) -> Self {
+    pub async fn at(broker: u16) -> Self {
         let stage = Stage::postgres_at(broker).await;
         let Db::Postgres(pool) = stage.db.clone() else {
             unreachable!("it is one");
@@ -64,7 +64,7 @@ impl EfStage {
         EfStage { stage, pool }
     }
 
-    async fn adopt(&self) {
+    pub async fn adopt(&self) {
         self.stage.turno.adopt_outbox(TABLE).apply().await.unwrap();
     }
 
@@ -80,20 +80,20 @@ impl EfStage {
             .unwrap()
     }
 
-    async fn await_dispatched(&self, many: u64) {
+    pub async fn await_dispatched(&self, many: u64) {
         eventually_async(LONG * 10, "rows to be dispatched", async || {
             (self.stats().await.dispatched >= many).then_some(())
         })
         .await;
     }
 
-    fn worker(&self) -> Actor {
+    pub fn worker(&self) -> Actor {
         self.stage.start(&WORKER)
     }
 }
 
 /// Stores one change of a ticket, with its event, in one transaction.
-async fn change(pool: &PgPool, ticket: usize, number: usize) -> Uuid {
+pub async fn change(pool: &PgPool, ticket: usize, number: usize) -> Uuid {
     let id = Uuid::now_v7();
     let mut tx = pool.begin().await.unwrap();
     let title = "insert into tickets (id, title, status) values ($1, 'EF', 'Open') on conflict (id) do update set status = 'Closed'";
@@ -294,7 +294,7 @@ async fn la_tabla_del_documento_cinco_intentos_y_reencolado() {
 
 /// One run of the document's worker: the query, and for each row publish and mark, or count the attempt. Publishes nothing
 /// after `crash_after` rows.
-async fn document_worker(ef: &EfStage, crash_after: Option<usize>) {
+pub async fn document_worker(ef: &EfStage, crash_after: Option<usize>) {
     let mut tx = ef.pool.begin().await.unwrap();
     let rows = sqlx::query(QUERY_COMPLETA)
         .fetch_all(&mut *tx)

@@ -32,6 +32,7 @@ mod contract;
 mod dead;
 mod ef_table;
 mod idempotency;
+mod mixed_fleet;
 mod queries;
 mod retry;
 mod show;
