@@ -2,7 +2,7 @@
 -- presentations --id id`; to remove it again: drop function presentations_mixed_fleet() cascade.
 
 -- Purpose: an old instance cannot mark a row that a new one has claimed: its update affects 0 rows, which it takes for "already
---          processed by another instance". A claim is checked by nobody but Turno, so the database has to check for the old ones.
+--          processed by another instance". An old instance does not look at claims, so the database has to.
 --          Turno's release clears processing_started_at, and so is not such a mark.
 --          And the flag follows the time: Turno writes processed_at only, and the document selects by processed.
 -- Index:   none.

@@ -277,7 +277,7 @@ async fn late_release(place: &TestDatabase, turno: &Turno) -> Release {
 }
 
 /// Not safe, as in the document: an old process that hung releases without a token, and so ends the lock of its successor. A
-/// new successor is told, and writes nothing over it; an old one is not.
+/// new successor gets "stale" from its own release, and writes nothing over it; an old one does not notice.
 #[tokio::test]
 async fn an_old_process_that_hung_ends_the_lock_of_its_successor() {
     let (place, turno) = replaced().await;
