@@ -16,6 +16,7 @@ use crate::{LONG, on_each_store};
 on_each_store!(
     execute_with_lock_uno_a_la_vez,
     execute_with_lock_libera_en_todo_caso,
+    quien_lo_tiene_lo_recibe_otra_vez,
     la_tabla_del_documento_es_una_vista,
     expiracion_otro_lo_toma_tras_un_kill_9,
     limpieza_automatica,
@@ -103,6 +104,24 @@ fn execute_with_lock_libera_en_todo_caso(lugar: &Lugar) {
     tiene.falla();
     assert!(!tiene.proceso.wait_timeout(LONG).unwrap().success());
     assert!(!is_resource_locked(lugar));
+}
+
+/// acquireLock, step 1: the process that has the lock gets it again, with the same token; another one does not.
+fn quien_lo_tiene_lo_recibe_otra_vez(lugar: &Lugar) {
+    let turno = lugar.turno();
+    let adquirir = |proceso: &str| {
+        let bloqueo = turno.lock(RECURSO).owner(proceso);
+        let dicho = lugar.runtime.block_on(bloqueo.acquire()).unwrap();
+        dicho.acquired()
+    };
+    let primero = adquirir("proceso 1").unwrap();
+    let otra_vez = adquirir("proceso 1").unwrap();
+    assert_eq!(otra_vez.token(), primero.token());
+    assert!(adquirir("proceso 2").is_none());
+    // On drop, a lease renews and releases in a runtime.
+    lugar
+        .runtime
+        .block_on(async move { drop((primero, otra_vez)) });
 }
 
 /// "Modelo de Datos": the columns of `TB_NSAR_BLOQUEO_DISTRIBUIDO`, for a lock and for a request in flight.

@@ -243,6 +243,35 @@ async fn dos_viejas_a_la_vez() {
     }
 }
 
+/// What an old instance may do besides: a row that is deleted releases its lock, and one that is made active again needs it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn borrar_libera_y_activar_adquiere() {
+    let lugar = lugar(&[DOCUMENTO, CONVIVENCIA]).await;
+    let mut una = Vieja::nueva(&lugar).await;
+    let mut otra = Vieja::nueva(&lugar).await;
+    let borrado = una.adquirir(7).await.unwrap();
+    let borrar = sqlx::query("delete from tbl_lock where idlock = $1").bind(borrado);
+    borrar.execute(&mut una.0).await.unwrap();
+    let liberado = una.adquirir(7).await.unwrap();
+    una.liberar(liberado).await;
+
+    let activar = "update tbl_lock set activo = true where idlock = $1";
+    let suyo = otra.adquirir(7).await.unwrap();
+    let rechazo = sqlx::query(activar)
+        .bind(liberado)
+        .execute(&mut una.0)
+        .await;
+    let rechazo = rechazo.unwrap_err().to_string();
+    assert!(rechazo.contains("El recurso está bloqueado"), "{rechazo}");
+    otra.liberar(suyo).await;
+    let activo = sqlx::query(activar)
+        .bind(liberado)
+        .execute(&mut una.0)
+        .await;
+    activo.unwrap();
+    assert!(otra.crear(7, TIMEOUT).await.is_err());
+}
+
 /// Three old and three new instances pay two loans at once, again and again: each payment is stored once and applied once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn viejas_y_nuevas_pagan_a_la_vez() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use turno_testkit::{eventually, eventually_async};
 use uuid::Uuid;
@@ -17,6 +18,8 @@ use crate::tap::Tap;
 
 /// A worker of Turno in the document's mode, with lock 42.
 const SINGLE: [&str; 3] = ["worker", "--tabla", TABLE];
+/// Pause of a worker of the document between two runs. There it is five seconds.
+const EVERY: Duration = Duration::from_millis(200);
 
 /// A worker of the document: a session that asks for lock 42 before each run.
 struct Old {
@@ -54,9 +57,12 @@ impl Old {
         true
     }
 
-    /// Runs until stopped.
+    /// Runs until stopped, with the document's pause between two runs, shortened.
     async fn work(mut self, stop: CancellationToken) {
+        let mut every = tokio::time::interval(EVERY);
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !stop.is_cancelled() {
+            every.tick().await;
             self.run().await;
         }
     }
