@@ -266,7 +266,7 @@ impl Inbox {
     ) -> Result<InboxPush> {
         check::queue(&self.queue)?;
         let items: Vec<Item> = items.into_iter().map(Into::into).collect();
-        check::together("items", items.len())?;
+        check::item_count("items", items.len())?;
         let max_payload = self.turno.settings().max_payload;
         Ok(InboxPush {
             queue: self.queue.clone(),
@@ -333,7 +333,7 @@ impl Inbox {
     /// ```
     pub async fn complete_with(&self, claims: &[ClaimId], options: CallOptions) -> Result<Settled> {
         check::queue(&self.queue)?;
-        check::together("claims", claims.len())?;
+        check::item_count("claims", claims.len())?;
         let ask = InboxComplete {
             claims: claims.to_vec(),
             request: options.request_id(),
@@ -367,7 +367,7 @@ impl Inbox {
     /// # Ok(()) }
     /// ```
     pub async fn complete_in(&self, tx: &mut impl Transaction, claims: &[ClaimId]) -> Result<()> {
-        check::together("claims", claims.len())?;
+        check::item_count("claims", claims.len())?;
         match tx.inbox_complete(claims).await?.stale.first() {
             None => Ok(()),
             Some(claim) => Err(stale(claim)),
@@ -403,7 +403,7 @@ impl Inbox {
     /// As [`Inbox::fail`].
     pub async fn fail_with(&self, failures: &[Failure], options: CallOptions) -> Result<Settled> {
         check::queue(&self.queue)?;
-        check::together("claims", failures.len())?;
+        check::item_count("claims", failures.len())?;
         for retry_in in failures.iter().filter_map(|failure| failure.retry_in) {
             check::delay("retry_in", retry_in)?;
         }
@@ -445,7 +445,7 @@ impl Inbox {
         options: CallOptions,
     ) -> Result<Settled> {
         check::queue(&self.queue)?;
-        check::together("claims", claims.len())?;
+        check::item_count("claims", claims.len())?;
         let ask = InboxGiveBack {
             claims: claims.to_vec(),
             request: options.request_id(),
@@ -474,7 +474,7 @@ impl Inbox {
     /// ```
     pub async fn extend(&self, claims: &[ClaimId], lease: Duration) -> Result<Settled> {
         check::queue(&self.queue)?;
-        check::together("claims", claims.len())?;
+        check::item_count("claims", claims.len())?;
         check::lease(lease)?;
         let ask = InboxExtend {
             claims: claims.to_vec(),

@@ -166,7 +166,7 @@ fn only_events_are_printed(fixture: Fixture) {
         "relaying",
         "standard output",
         "single",
-        "the only relay now",
+        "this relay is the leader",
     ] {
         assert!(relayed.err.contains(said), "{said}: {relayed:?}");
     }
@@ -277,7 +277,7 @@ fn a_second_relay_says_who_is_at_work(fixture: Fixture) {
     assert!(rest.contains("xxx"), "{rest}");
     assert_eq!(first.code(), Some(0));
     // The other one takes over.
-    second.says("the only relay now");
+    second.says("this relay is the leader");
     emit(&fixture, &["T", "2"]);
     let printed = second.process.lines().next(LONG).unwrap();
     assert!(printed.contains(r#""payload":2"#), "{printed}");

@@ -67,7 +67,7 @@ fn the_second_relay_takes_over(fixture: &Fixture) {
     second
         .process()
         .lines()
-        .expect_line("the only relay now", LONG);
+        .expect_line("this relay is the leader", LONG);
     let took = killed.elapsed();
     println!("{}: taken over within {took:?}", fixture.name);
     assert!(took < TAKEOVER, "taken over after {took:?}");
