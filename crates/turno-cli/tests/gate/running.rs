@@ -27,9 +27,7 @@ const WORDS: [&str; 5] = [
 #[test]
 fn what_it_cannot_work_with_is_refused_at_the_start() {
     let fixture = fixture();
-    let refused = fixture
-        .turno(&["gate", "--routes", "routes.toml"])
-        .expect(2);
+    let refused = fixture.turno("gate --routes routes.toml").expect(2);
     assert!(refused.err.contains("--upstream"), "{refused:?}");
     for (upstream, says) in [
         ("https://x", "no TLS"),
@@ -57,7 +55,7 @@ fn what_it_cannot_work_with_is_refused_at_the_start() {
         .turno(&[&WORDS[..], &["--secret-file", "secret"]].concat())
         .expect(2);
     assert!(refused.err.contains("too short"), "{refused:?}");
-    let mut command = fixture.command(WORDS);
+    let mut command = fixture.command(&WORDS);
     let refused = Done::of(command.env("TURNO_ONCE_SECRET", "s3cret").output().unwrap()).expect(2);
     assert!(
         refused.err.contains("too short") && !refused.err.contains("s3cret"),
