@@ -216,6 +216,7 @@ fn functions_in_the_way_are_shown_and_replaced() {
 }
 
 const OUTBOX: &str = r#""OutboxMessages""#;
+const RELAY: &str = r#"outbox relay --table "OutboxMessages" --sink stdout: --until-empty"#;
 const FIRST: &str = "0190f1f4-2b3c-7d4e-8f50-112233445566";
 
 /// Creates a store with a table of events, as Entity Framework does.
@@ -250,16 +251,7 @@ fn an_outbox_table_is_adopted_relayed_and_let_go(fixture: Fixture) {
     );
     let stats = fixture.json(0, &["outbox", "stats", "--table", OUTBOX]);
     assert_eq!((&stats["pending"], &stats["total"]), (&json!(1), &json!(1)));
-    let relay = [
-        "outbox",
-        "relay",
-        "--table",
-        OUTBOX,
-        "--sink",
-        "stdout:",
-        "--until-empty",
-    ];
-    let relayed = fixture.turno(&relay).expect(0);
+    let relayed = fixture.turno(RELAY).expect(0);
     let event: serde_json::Value = serde_json::from_str(relayed.out.trim()).unwrap();
     assert_eq!((text(&event, "id"), text(&event, "key")), (FIRST, "k"));
     assert_eq!(
@@ -269,11 +261,11 @@ fn an_outbox_table_is_adopted_relayed_and_let_go(fixture: Fixture) {
     let done = r#"select count(*) from "OutboxMessages" where processed_at is not null"#;
     assert_eq!(fixture.ask(done), "1");
     // Nothing is left for a second relay, nor in Turno's own outbox.
-    assert_eq!(fixture.turno(&relay).expect(0).out, "");
+    assert_eq!(fixture.turno(RELAY).expect(0).out, "");
     assert_eq!(fixture.json(0, "outbox stats")["total"], json!(0));
     let gone = fixture.json(0, &["adopt", OUTBOX, "--undo"]);
     assert_eq!(gone["columns"].as_array().unwrap().len(), 8);
-    let refused = fixture.turno(&[&["--json"], &relay[..]].concat()).expect(2);
+    let refused = fixture.turno(&format!("--json {RELAY}")).expect(2);
     // The relay writes its log to the same place, before the error.
     assert!(refused.err.contains(r#""field":"table""#), "{refused:?}");
 }
@@ -284,21 +276,12 @@ fn an_event_that_cannot_be_published_is_listed_and_requeued(fixture: Fixture) {
     fixture
         .turno(&["adopt", "--as", "outbox", OUTBOX])
         .expect(0);
-    let relay = [
-        "outbox",
-        "relay",
-        "--table",
-        OUTBOX,
-        "--sink",
-        "stdout:",
-        "--until-empty",
-    ];
-    assert_eq!(fixture.turno(&relay).expect(0).out, "");
+    assert_eq!(fixture.turno(RELAY).expect(0).out, "");
     let list = ["outbox", "list", "--table", OUTBOX, "--state", "dead"];
     let dead = fixture.json(0, &list);
     assert_eq!(text(&dead["events"][0], "id"), FIRST);
     fixture.tell(r#"update "OutboxMessages" set "PayloadJson" = '[]'"#);
     let requeued = fixture.json(0, &["outbox", "requeue", FIRST, "--table", OUTBOX]);
     assert_eq!(requeued["requeued"], json!(1));
-    assert!(fixture.turno(&relay).expect(0).out.contains(FIRST));
+    assert!(fixture.turno(RELAY).expect(0).out.contains(FIRST));
 }

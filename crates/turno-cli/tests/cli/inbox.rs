@@ -218,16 +218,8 @@ fn a_failed_attempt_is_tried_again(fixture: Fixture) {
     push(&fixture, &["7"]);
     let first = claim(&fixture, "--worker w1").remove(0);
     let id = text(&first, "claim");
-    let words = [
-        "inbox",
-        "fail",
-        id,
-        "--error",
-        "no answer",
-        "--retry-in",
-        "0s",
-    ];
-    assert_eq!(fixture.json(0, &words), settled(1, &[]));
+    let fail = format!("inbox fail {id} --error 'no answer' --retry-in 0s");
+    assert_eq!(fixture.json(0, &fail), settled(1, &[]));
     let second = claim_one(&fixture);
     assert_eq!(
         (&second["attempt"], &second["id"]),

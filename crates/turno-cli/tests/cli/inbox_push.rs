@@ -148,17 +148,8 @@ fn a_bad_line_is_named_and_its_batch_not_stored(fixture: Fixture) {
     assert_eq!(pending(&fixture), 2000);
 
     let place_of = |input: &[u8]| {
-        let words = [
-            "--json",
-            "inbox",
-            "push",
-            "q",
-            "--file",
-            "-",
-            "--max-payload",
-            "50",
-        ];
-        let error = piped(&fixture, &words, input).expect(2).error();
+        let push = "--json inbox push q --file - --max-payload 50";
+        let error = piped(&fixture, push, input).expect(2).error();
         let detail = text(&error, "detail").to_owned();
         assert!(detail.contains("before this batch: 0"), "{detail}");
         (
@@ -178,22 +169,11 @@ fn a_bad_line_is_named_and_its_batch_not_stored(fixture: Fixture) {
 }
 
 fn keys_and_groups_are_taken_from_payloads(fixture: Fixture) {
-    let words = [
-        "--json",
-        "inbox",
-        "push",
-        "q",
-        "--file",
-        "-",
-        "--key-field",
-        "id",
-        "--group-field",
-        "user",
-    ];
+    let push = "--json inbox push q --file - --key-field id --group-field user";
     let input = br#"{"id": 1, "user": "ana"}
         {"id": "1", "user": "ana"}
         {"id": 12345678901234567890.10, "user": 7}"#;
-    let pushed = piped(&fixture, &words, input).expect(0);
+    let pushed = piped(&fixture, push, input).expect(0);
     assert_eq!(pushed.json(), json!({"pushed": 2, "duplicates": 1}));
     let items = claim(&fixture, "10");
     assert_eq!(
@@ -228,7 +208,7 @@ fn keys_and_groups_are_taken_from_payloads(fixture: Fixture) {
         ("key", &long),
     ] {
         let input = format!("{{\"id\": 4, \"user\": 1}}\n{line}\n");
-        let refused = piped(&fixture, &words, input.as_bytes()).expect(2);
+        let refused = piped(&fixture, push, input.as_bytes()).expect(2);
         let error = refused.error();
         assert_eq!(text(&error, "field"), field, "{error}");
         assert!(text(&error, "detail").starts_with("line 2: "), "{error}");

@@ -219,16 +219,8 @@ fn a_bad_line_is_named_and_its_batch_not_stored(fixture: Fixture) {
         ),
     ] {
         let input = format!("{{\"type\": \"T\", \"payload\": 1}}\n{line}\n");
-        let words = [
-            "--json",
-            "outbox",
-            "emit",
-            "--max-payload",
-            "20",
-            "--file",
-            "-",
-        ];
-        let error = piped(&fixture, &words, input.as_bytes()).expect(2).error();
+        let emit = "--json outbox emit --max-payload 20 --file -";
+        let error = piped(&fixture, emit, input.as_bytes()).expect(2).error();
         assert_eq!(text(&error, "field"), field, "{error}");
         assert!(text(&error, "detail").starts_with("line 2: "), "{error}");
     }
@@ -516,16 +508,9 @@ fn limits_are_as_configured(fixture: Fixture) {
 }
 
 fn archived_events_are_deleted_on_request(fixture: Fixture) {
-    let relay = [
-        "outbox",
-        "relay",
-        "--sink",
-        "stdout:",
-        "--until-empty",
-        "--archive",
-    ];
+    let relay = "outbox relay --sink stdout: --until-empty --archive";
     let id = emit(&fixture, &["T", r#"{"a": 1.10}"#]);
-    fixture.turno(&relay).expect(0);
+    fixture.turno(relay).expect(0);
     let kept = fixture.json(0, &["outbox", "show", &id]);
     assert_eq!(
         (text(&kept, "state"), text(&kept, "type")),

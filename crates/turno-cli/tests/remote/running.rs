@@ -18,18 +18,8 @@ fn spawn(served: &Served, arguments: impl Arguments) -> Process {
 #[test]
 fn a_run_keeps_its_lock() {
     let served = Served::start(Fixture::new(Kind::Sqlite));
-    let words = [
-        "run",
-        "--lock",
-        "it",
-        "--ttl",
-        "600ms",
-        "--",
-        "sh",
-        "-c",
-        "echo up; cat",
-    ];
-    let mut command = served.command(&words);
+    let run = "run --lock it --ttl 600ms -- sh -c 'echo up; cat'";
+    let mut command = served.command(run);
     let running = Process::spawn(command.stdin(Stdio::piped()).stderr(Stdio::null())).unwrap();
     assert_eq!(running.lines().next(LONG).as_deref(), Some("up"));
     let end = || {

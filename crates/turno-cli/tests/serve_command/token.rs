@@ -11,18 +11,8 @@ on_each_store!(
 );
 
 fn a_token_is_printed_once_and_opens_what_it_says(fixture: Fixture) {
-    let words = [
-        "token",
-        "create",
-        "cashier",
-        "--role",
-        "operate",
-        "--prefix",
-        "payments/",
-    ];
-    let done = fixture
-        .turno(&[&words[..], &["--expires", "90d"]].concat())
-        .expect(0);
+    let create = "token create cashier --role operate --prefix payments/";
+    let done = fixture.turno(&format!("{create} --expires 90d")).expect(0);
     let secret = done.out.strip_suffix('\n').unwrap();
     assert!(
         secret.starts_with("turno_") && !secret.contains(char::is_whitespace),
