@@ -301,7 +301,7 @@ pub fn delay(field: &'static str, value: Duration) -> Result<()> {
 }
 
 /// Number of entries of one call.
-pub fn together(field: &'static str, count: usize) -> Result<()> {
+pub fn item_count(field: &'static str, count: usize) -> Result<()> {
     reject_if(count > MAX_ITEMS, field, || {
         format!("{field} has {count} entries, and {MAX_ITEMS} is the most: divide them")
     })

@@ -16,6 +16,7 @@ use crate::json::JsonText;
 use crate::names::named;
 #[cfg(feature = "schema")]
 use crate::openapi_types::{Json, LeaseDuration, Name, OnceClaimName, Text, WaitDuration};
+use crate::page::DEFAULT_PAGE;
 use crate::request::request;
 
 /// How long the store keeps the state unknown, if it would have kept the answer for less.
@@ -254,7 +255,7 @@ named! {
 }
 
 /// Parameters of `OnceStore::once_list`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct OnceList {
     /// One state. Default: all.
     pub state: Option<OnceState>,
@@ -262,8 +263,19 @@ pub struct OnceList {
     pub prefix: String,
     /// The last key of the previous page; empty for the first page.
     pub after: String,
-    /// The size of the page.
+    /// The size of the page. Default: 100.
     pub limit: u32,
+}
+
+impl Default for OnceList {
+    fn default() -> Self {
+        OnceList {
+            state: None,
+            prefix: String::new(),
+            after: String::new(),
+            limit: DEFAULT_PAGE,
+        }
+    }
 }
 
 /// A once key and its state: `GET /v1/once-keys/{key}`

@@ -9,8 +9,9 @@ use rusqlite::{Connection, OpenFlags};
 use tokio_util::sync::CancellationToken;
 
 use crate::peer::{Item, Mode, Peer, Plan, Tally, Workers};
+use crate::queries::query;
 
-const LEFT: &str = include_str!("effectum/left.sql");
+const LEFT: &str = query("effectum_left");
 const JOB: &str = "item";
 /// How long closing waits for the workers.
 const CLOSE: Duration = Duration::from_secs(30);

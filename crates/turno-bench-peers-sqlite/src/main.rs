@@ -7,6 +7,8 @@ mod effectum;
 mod measure;
 #[path = "../../turno-bench-peers/src/peer.rs"]
 mod peer;
+#[path = "../../turno-bench-peers/src/queries.rs"]
+mod queries;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};

@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::peer::{Item, Mode, Peer, Plan, Tally, Workers};
 use crate::postgres;
+use crate::queries::query;
 
-const LEFT: &str = include_str!("apalis_postgres/left.sql");
+const LEFT: &str = query("apalis_postgres_left");
 /// Poll interval of an idle worker without notifications.
 const POLL: Duration = Duration::from_millis(10);
 const CONNECTIONS: u32 = 20;

@@ -14,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::peer::{Item, Mode, Peer, Plan, Tally, Workers};
 use crate::postgres;
+use crate::queries::query;
 
 const SCHEMA: &str = "graphile_worker";
 /// Completed jobs are deleted.
-const LEFT: &str = include_str!("graphile_worker/left.sql");
+const LEFT: &str = query("graphile_worker_left");
 /// The best of the settings tried with batches: jobs per fetch, concurrent handlers, and how long completions are collected.
 const FETCH: usize = 5000;
 const HANDLERS: usize = 500;

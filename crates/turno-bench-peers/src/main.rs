@@ -10,6 +10,7 @@ mod measure;
 mod peer;
 mod pgmq;
 mod postgres;
+mod queries;
 mod skip_locked;
 
 use anyhow::Result;

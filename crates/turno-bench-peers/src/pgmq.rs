@@ -9,13 +9,14 @@ use tokio_util::sync::CancellationToken;
 use crate::consume::{Round, consume};
 use crate::peer::{Item, Mode, Peer, Plan, Tally, Workers};
 use crate::postgres::{self, Listener};
+use crate::queries::query;
 
-const CREATE: &str = include_str!("pgmq/create.sql");
-const NOTIFY: &str = include_str!("pgmq/notify.sql");
-const SEND: &str = include_str!("pgmq/send.sql");
-const READ: &str = include_str!("pgmq/read.sql");
-const DELETE: &str = include_str!("pgmq/delete.sql");
-const LEFT: &str = include_str!("pgmq/left.sql");
+const CREATE: &str = query("pgmq_create");
+const NOTIFY: &str = query("pgmq_notify");
+const SEND: &str = query("pgmq_send");
+const READ: &str = query("pgmq_read");
+const DELETE: &str = query("pgmq_delete");
+const LEFT: &str = query("pgmq_left");
 /// The channel that the extension notifies of an insertion into queue `bench`.
 const CHANNEL: &str = "pgmq.q_bench.INSERT";
 

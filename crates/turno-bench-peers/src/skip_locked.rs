@@ -10,12 +10,13 @@ use tokio_util::sync::CancellationToken;
 use crate::consume::{Round, consume};
 use crate::peer::{Item, Mode, Peer, Plan, Tally, Workers};
 use crate::postgres::{self, Listener};
+use crate::queries::query;
 
-const CREATE: &str = include_str!("skip_locked/create.sql");
-const PUSH: &str = include_str!("skip_locked/push.sql");
-const PUSH_NOTIFY: &str = include_str!("skip_locked/push_notify.sql");
-const DELETE: &str = include_str!("skip_locked/delete.sql");
-const LEFT: &str = include_str!("skip_locked/left.sql");
+const CREATE: &str = query("skip_locked_create");
+const PUSH: &str = query("skip_locked_push");
+const PUSH_NOTIFY: &str = query("skip_locked_push_notify");
+const DELETE: &str = query("skip_locked_delete");
+const LEFT: &str = query("skip_locked_left");
 const CHANNEL: &str = "item";
 
 /// How a consumer claims and completes items.
@@ -35,7 +36,7 @@ pub trait Way: Send + 'static {
 pub struct Leased;
 
 impl Way for Leased {
-    const CLAIM: &str = include_str!("skip_locked/claim.sql");
+    const CLAIM: &str = query("skip_locked_claim");
     const NOTE: &str = "a commit to claim and one to delete";
 
     async fn round(consumer: &mut Consumer<Self>, tally: &Tally) -> Result<usize> {
@@ -54,7 +55,7 @@ impl Way for Leased {
 pub struct InTransaction;
 
 impl Way for InTransaction {
-    const CLAIM: &str = include_str!("skip_locked/lock.sql");
+    const CLAIM: &str = query("skip_locked_lock");
     const NOTE: &str = "one transaction, open while items are handled";
 
     async fn round(consumer: &mut Consumer<Self>, tally: &Tally) -> Result<usize> {

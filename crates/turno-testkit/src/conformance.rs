@@ -25,6 +25,7 @@ use libtest_mimic::Trial;
 use turno_testkit_macros::rule;
 
 pub use caller::{Ask, Caller, OpenTx};
+pub use lock::fixtures::acquired;
 pub use test_store::{Connect, TestStore};
 pub use trace::{Backup, Trace, Watch};
 

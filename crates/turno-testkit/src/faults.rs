@@ -7,8 +7,10 @@
 mod fixture;
 mod lossy;
 
-pub use fixture::{FromStore, StoreFixture, client, connect, runtime, sqlite};
+pub use fixture::{FromStore, StoreFixture, runtime, sqlite};
 pub use lossy::LossyPath;
+
+pub use crate::sql::{client, connect};
 
 /// Runs a test on an empty PostgreSQL store.
 pub fn on_postgres<F: FromStore>(test: impl FnOnce(&F)) {

@@ -8,6 +8,8 @@
 //! - [`process`]: child processes that are stopped, continued and killed;
 //! - [`faults`]: stores and lossy connections for tests of real processes under faults;
 //! - [`load`]: tasks that acquire locks and record the results;
+//! - [`sql`]: connections and statements of tests on PostgreSQL;
+//! - [`supabase`]: the roles and schemas of a Supabase project;
 //! - [`eventually`]: waiting for a condition instead of sleeping.
 //!
 //! On a timeout, the message of a panic or error names the awaited condition. Linux only: `/proc` is used to find out which
@@ -29,6 +31,8 @@ mod proc;
 pub mod process;
 pub mod proxy;
 pub mod server;
+pub mod sql;
+pub mod supabase;
 
 pub use eventually::{eventually, eventually_async};
 pub use faketime::set_clock;
@@ -37,3 +41,4 @@ pub use proxy::TcpProxy;
 pub use server::{
     Certificate, Nats, PgBouncer, PoolMode, PostgresServer, RabbitMq, RedisServer, Subject,
 };
+pub use sql::Sql;

@@ -7,8 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use tokio_postgres::NoTls;
-use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
+use turno_testkit::{PostgresServer, Sql as _, TcpProxy, eventually_async, sql};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -146,18 +145,10 @@ async fn a_commit_whose_answer_is_lost_is_committed() {
     let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into())
         .await
         .unwrap();
-    let connect = async |url: &str| {
-        let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-        tokio::spawn(connection);
-        client
-    };
-    let direct = connect(&direct_url).await;
-    let proxied = connect(&proxy.url_for(&direct_url)).await;
+    let direct = sql::client(&direct_url).await;
+    let proxied = sql::client(&proxy.url_for(&direct_url)).await;
 
-    direct
-        .batch_execute("create table t (n int)")
-        .await
-        .unwrap();
+    direct.run("create table t (n int)").await;
     proxy.drop_next_answer();
     // One transaction, whose first response overflows the server's buffer and is therefore sent well before the commit.
     let lost = proxied

@@ -11,15 +11,11 @@ use std::time::Duration;
 
 use tokio_postgres::{Client, NoTls};
 use turno_testkit::server::{Nats, RabbitMq};
-use turno_testkit::{PgBouncer, PoolMode, PostgresServer, Process, RedisServer, eventually};
+use turno_testkit::{
+    PgBouncer, PoolMode, PostgresServer, Process, RedisServer, Sql as _, eventually, sql,
+};
 
 const LONG: Duration = Duration::from_secs(60);
-
-async fn connect(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
 
 async fn setting(client: &Client, name: &str) -> String {
     client
@@ -63,11 +59,11 @@ fn runs_in(folder: &Path, program: &str) -> bool {
 async fn databases_are_empty_and_apart() {
     let server = PostgresServer::shared();
     let (one, two) = (
-        connect(&server.create_database()).await,
-        connect(&server.create_database()).await,
+        sql::client(&server.create_database()).await,
+        sql::client(&server.create_database()).await,
     );
-    one.batch_execute("create table t ()").await.unwrap();
-    two.batch_execute("create table t ()").await.unwrap();
+    one.run("create table t ()").await;
+    two.run("create table t ()").await;
     assert_eq!(setting(&one, "server_encoding").await, "UTF8");
     assert_eq!(setting(&one, "fsync").await, "off");
     assert_eq!(setting(&one, "max_connections").await, "300");
@@ -81,7 +77,7 @@ async fn settings_are_overridable() {
         ("max_connections", "20"),
     ])
     .unwrap();
-    let client = connect(&server.create_database()).await;
+    let client = sql::client(&server.create_database()).await;
     assert_eq!(setting(&client, "fsync").await, "on");
     assert_eq!(setting(&client, "application_name").await, "it's");
     assert_eq!(setting(&client, "max_connections").await, "20");
@@ -101,17 +97,11 @@ fn a_server_that_does_not_start_shows_its_log() {
 async fn a_killed_server_comes_back_with_what_was_acknowledged() {
     let server = PostgresServer::start().unwrap();
     let url = server.create_database();
-    let client = connect(&url).await;
-    client
-        .batch_execute("create table t (n int)")
-        .await
-        .unwrap();
+    let client = sql::client(&url).await;
+    client.run("create table t (n int)").await;
     for round in 1..=2_i64 {
-        let client = connect(&url).await;
-        client
-            .batch_execute("insert into t values (1)")
-            .await
-            .unwrap();
+        let client = sql::client(&url).await;
+        client.run("insert into t values (1)").await;
         // A busy backend does not notice by itself that its postmaster has ended.
         let busy = tokio::spawn(async move { client.batch_execute("select pg_sleep(600)").await });
         server.kill_9().unwrap();
@@ -121,7 +111,7 @@ async fn a_killed_server_comes_back_with_what_was_acknowledged() {
             Vec::<String>::new()
         );
         server.restart().unwrap();
-        let row = connect(&url)
+        let row = sql::client(&url)
             .await
             .query_one("select count(*) from t", &[])
             .await
@@ -141,10 +131,10 @@ async fn a_stopped_server_refuses_and_comes_back_on_its_port() {
     server.stop().unwrap();
     assert!(tokio_postgres::connect(&url, NoTls).await.is_err());
     server.restart().unwrap();
-    connect(&url).await.batch_execute("select 1").await.unwrap();
+    sql::client(&url).await.run("select 1").await;
     // Also without stopping it first.
     server.restart().unwrap();
-    connect(&url).await.batch_execute("select 1").await.unwrap();
+    sql::client(&url).await.run("select 1").await;
 }
 
 #[tokio::test]
@@ -156,8 +146,8 @@ async fn a_pooler_shares_connections_between_transactions() {
         PgBouncer::start_with(server, PoolMode::Transaction, &[("default_pool_size", "1")])
             .unwrap();
     let (one, two) = (
-        connect(&pooler.url(name)).await,
-        connect(&pooler.url(name)).await,
+        sql::client(&pooler.url(name)).await,
+        sql::client(&pooler.url(name)).await,
     );
     let mut backends = Vec::new();
     for client in [&one, &two] {
@@ -176,7 +166,7 @@ async fn a_pooler_shares_connections_between_transactions() {
     pooler.kill_9().unwrap();
     assert!(one.simple_query("select 1").await.is_err());
     pooler.restart().unwrap();
-    connect(&pooler.url(name))
+    sql::client(&pooler.url(name))
         .await
         .simple_query("select 1")
         .await

@@ -466,7 +466,7 @@ impl Turno {
     ///
     /// let turno = turno::Turno::connect("sqlite::memory:").await?;
     /// turno.once("pago/77").begin().await?.fresh().ok_or("a new key")?.release_unknown().await?;
-    /// let unknown = OnceList { state: Some(OnceState::Unknown), prefix: "pago/".into(), limit: 100, ..OnceList::default() };
+    /// let unknown = OnceList { state: Some(OnceState::Unknown), prefix: "pago/".into(), ..OnceList::default() };
     /// assert_eq!(turno.once_list(unknown).await?[0].key, "pago/77");
     /// # Ok(()) }
     /// ```

@@ -252,7 +252,7 @@ impl Outbox {
 
     fn checked(&self, events: impl IntoIterator<Item = impl Into<Event>>) -> Result<Vec<NewEvent>> {
         let events: Vec<Event> = events.into_iter().map(Into::into).collect();
-        check::together("events", events.len())?;
+        check::item_count("events", events.len())?;
         let max_payload = self.turno.settings().max_payload;
         events
             .into_iter()
@@ -372,7 +372,7 @@ impl Outbox {
         let user = self.own_user();
         check::operator(user.as_deref(), self.reason.as_deref())?;
         if let Some(ids) = ids {
-            check::together("ids", ids.len())?;
+            check::item_count("ids", ids.len())?;
         }
         let ask = OutboxRequeue {
             ids: ids.map(<[Uuid]>::to_vec),
@@ -427,7 +427,7 @@ impl Outbox {
     /// # Ok(()) }
     /// ```
     pub async fn discard(&self, ids: &[Uuid], user: &str) -> Result<u64> {
-        check::together("ids", ids.len())?;
+        check::item_count("ids", ids.len())?;
         check::operator(Some(user), self.reason.as_deref())?;
         let ask = OutboxDiscard {
             ids: ids.to_vec(),

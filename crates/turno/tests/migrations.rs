@@ -16,7 +16,8 @@ use turno::access::{AccessNew, Role};
 use turno::history::{History, HistoryEvent};
 use turno::store::{SCHEMA_VERSION, postgres, sqlite};
 use turno::{Migrate, Turno};
-use turno_testkit::conformance::TestStore;
+use turno_testkit::Sql as _;
+use turno_testkit::conformance::{TestStore, acquired};
 
 fn test_stores() -> [TestStore; 2] {
     [TestStore::sqlite(), TestStore::empty_postgres()]
@@ -71,12 +72,7 @@ async fn execute(test_store: &TestStore, sql: &str) {
     if test_store.is_sqlite() {
         test_store.sqlite_connection().execute_batch(sql).unwrap();
     } else {
-        test_store
-            .postgres_connection()
-            .await
-            .batch_execute(sql)
-            .await
-            .unwrap();
+        test_store.postgres_connection().await.run(sql).await;
     }
 }
 
@@ -104,7 +100,7 @@ async fn many_that_start_together_all_succeed() {
             turno.store().schema_version().await.unwrap(),
             Some(SCHEMA_VERSION)
         );
-        let _lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+        let _lease = acquired(turno.lock("r")).await;
     }
 }
 
@@ -134,7 +130,7 @@ async fn a_newer_schema_that_is_compatible_is_used_and_left_alone() {
                 .connect(test_store.url())
                 .await
                 .unwrap();
-            let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+            let lease = acquired(turno.lock("r")).await;
             lease.release().await.unwrap();
             let schema = turno.store().schema().await.unwrap().unwrap();
             assert_eq!(
@@ -226,7 +222,7 @@ async fn without_leave_to_migrate_an_empty_store_is_refused() {
 async fn migrating_again_changes_nothing() {
     for test_store in test_stores() {
         let turno = test_store.turno().await;
-        let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+        let lease = acquired(turno.lock("r")).await;
         let before = shape(&test_store).await;
         for _ in 0..2 {
             let migrated = turno.store().migrate().await.unwrap();
@@ -278,16 +274,7 @@ async fn the_printed_script_makes_the_same_schema() {
             .connect(hand_made.url())
             .await
             .unwrap();
-        turno
-            .lock("r")
-            .acquire()
-            .await
-            .unwrap()
-            .acquired()
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        acquired(turno.lock("r")).await.release().await.unwrap();
     }
 }
 
@@ -327,8 +314,8 @@ impl Running {
 async fn an_older_version_is_brought_up_to_date() {
     for test_store in test_stores() {
         let turno = test_store.turno().await;
-        let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
-        let ended = turno.lock("e").acquire().await.unwrap().acquired().unwrap();
+        let lease = acquired(turno.lock("r")).await;
+        let ended = acquired(turno.lock("e")).await;
         ended.release().await.unwrap();
         turno.inbox("q").push(&1).await.unwrap();
         turno
@@ -406,30 +393,15 @@ async fn a_role_with_few_rights_is_enough() {
             .connect(&url)
             .await
             .unwrap();
-        let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+        let lease = acquired(turno.lock("r")).await;
         lease.renew().await.unwrap();
         assert_eq!(turno.lock("r").status().await.unwrap().holders.len(), 1);
         lease.release().await.unwrap();
-        let shared = turno
-            .lock("s")
-            .shared()
-            .acquire()
-            .await
-            .unwrap()
-            .acquired()
-            .unwrap();
+        let shared = acquired(turno.lock("s").shared()).await;
         let refused = turno.lock("s").force_break(shared.token(), "why").await;
         needs_operator(&refused.unwrap_err());
-        turno
-            .locks(["a", "b"])
-            .acquire()
-            .await
-            .unwrap()
-            .acquired()
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        let both = turno.locks(["a", "b"]).acquire().await.unwrap();
+        both.acquired().unwrap().release().await.unwrap();
         let once = turno.once("k").wait(std::time::Duration::from_millis(1));
         assert_eq!(once.run(async || Ok::<_, String>(7)).await.unwrap(), 7);
         assert!(turno.once("k").status().await.unwrap().is_some());
@@ -455,10 +427,7 @@ async fn a_role_with_few_rights_is_enough() {
     assert!(operator.once("k").forget().await.unwrap());
     operator.sweep(&Default::default()).await.unwrap();
     let admin = test_store.postgres_connection_as("postgres").await;
-    admin
-        .batch_execute("create role stranger login")
-        .await
-        .unwrap();
+    admin.run("create role stranger login").await;
     let stranger = test_store.url_as("stranger");
     let error = Turno::connect(&stranger).await.unwrap_err();
     assert!(

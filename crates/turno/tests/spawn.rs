@@ -6,20 +6,14 @@ use std::time::Duration;
 use turno::Turno;
 use turno::outbox::Event;
 use turno::tx::{AnyTransaction, SqliteTransaction, Transaction};
+use turno_testkit::conformance::acquired;
 
 #[tokio::test]
 async fn acquire_and_run_can_be_spawned() {
     let turno = Turno::connect("sqlite::memory:").await.unwrap();
     let spawned = turno.clone();
     let token = tokio::spawn(async move {
-        let lease = spawned
-            .lock("a")
-            .wait(Duration::from_secs(1))
-            .acquire()
-            .await
-            .unwrap()
-            .acquired()
-            .unwrap();
+        let lease = acquired(spawned.lock("a").wait(Duration::from_secs(1))).await;
         let token = lease.token();
         lease.release().await.unwrap();
         token

@@ -13,7 +13,11 @@ use crate::contrato::ValidarSolicitudCertificacionAforeEntrada;
 
 /// How long a transaction waits for the writer of another process (SQLite has one writer at a time).
 const PACIENCIA: Duration = Duration::from_secs(30);
-const GUARDAR: &str = include_str!("sql/guardar.sql");
+/// Stores a certification. `$1` nss, `$2` curp, `$3` tipoPrestacion, `$4` the request, `$5` the attempt, `$6` user, `$7` service.
+const GUARDAR: &str = "\
+    insert into TB_NSAR_CERTIFICACION \
+        (CH_NSS, CH_CURP, CH_TIPO_PRESTACION, TX_ENTRADA, NU_INTENTO, CH_USUARIO_MODIFICADOR, CH_NOMBRE_SERVICIO) \
+    values ($1, $2, $3, $4, $5, $6, $7)";
 const CONTAR: &str = "select count(*) from TB_NSAR_CERTIFICACION";
 
 /// Connection pool of the service.
@@ -43,7 +47,7 @@ impl Base {
             let opciones = Target::parse(url)?.sqlx_options()?;
             let pool = PgPoolOptions::new().max_connections(8);
             let pool = pool.connect_with(opciones).await?;
-            sqlx::raw_sql(include_str!("sql/tablas.postgres.sql"))
+            sqlx::raw_sql(include_str!("../sql/tablas.postgres.sql"))
                 .execute(&pool)
                 .await?;
             return Ok(Self::Postgres(pool));
@@ -54,7 +58,7 @@ impl Base {
             .busy_timeout(PACIENCIA);
         let pool = SqlitePoolOptions::new().max_connections(4);
         let pool = pool.connect_with(archivo).await?;
-        sqlx::raw_sql(include_str!("sql/tablas.sqlite.sql"))
+        sqlx::raw_sql(include_str!("../sql/tablas.sqlite.sql"))
             .execute(&pool)
             .await?;
         Ok(Self::Sqlite(pool))
@@ -67,11 +71,11 @@ impl Base {
     pub async fn crear_vista(&self) -> Result<()> {
         match self {
             Self::Postgres(pool) => {
-                let vista = sqlx::raw_sql(include_str!("sql/bloqueos.postgres.sql"));
+                let vista = sqlx::raw_sql(include_str!("../sql/bloqueos.postgres.sql"));
                 vista.execute(pool).await.map(drop)?;
             }
             Self::Sqlite(pool) => {
-                let vista = sqlx::raw_sql(include_str!("sql/bloqueos.sqlite.sql"));
+                let vista = sqlx::raw_sql(include_str!("../sql/bloqueos.sqlite.sql"));
                 vista.execute(pool).await.map(drop)?;
             }
         }

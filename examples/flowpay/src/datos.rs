@@ -87,11 +87,11 @@ impl Base {
     async fn crear_tablas(&self) -> Result<(), sqlx::Error> {
         match self {
             Base::Sqlite(pool) => {
-                let tablas = sqlx::raw_sql(include_str!("sql/sqlite.sql"));
+                let tablas = sqlx::raw_sql(include_str!("../sql/sqlite.sql"));
                 tablas.execute(pool).await.map(drop)
             }
             Base::Postgres(pool) => {
-                let tablas = sqlx::raw_sql(include_str!("sql/postgres.sql"));
+                let tablas = sqlx::raw_sql(include_str!("../sql/postgres.sql"));
                 tablas.execute(pool).await.map(drop)
             }
         }

@@ -1,5 +1,8 @@
 //! The usual implementation: rows are selected and locked, published one after the other, and marked and recorded one by one.
 
+#[path = "../../../turno/src/store/queries/named.rs"]
+mod named;
+
 use std::time::Instant;
 
 use anyhow::Result;
@@ -10,12 +13,15 @@ use turno_testkit::PostgresServer;
 
 use super::PAYLOAD_BYTES;
 use super::broker::{EXCHANGE, ROUTING_KEY, fresh};
+use named::{Query, count, find, parse};
 
-const CREATE: &str = include_str!("by_row/create.sql");
-const FILL: &str = include_str!("by_row/fill.sql");
-const SELECT: &str = include_str!("by_row/select.sql");
-const MARK: &str = include_str!("by_row/mark.sql");
-const RECORD: &str = include_str!("by_row/record.sql");
+const FILE: &str = include_str!("by_row.sql");
+const QUERIES: [Query; count(FILE)] = parse(FILE);
+const CREATE: &str = find(&[&QUERIES], "create");
+const FILL: &str = find(&[&QUERIES], "fill");
+const SELECT: &str = find(&[&QUERIES], "select");
+const MARK: &str = find(&[&QUERIES], "mark");
+const RECORD: &str = find(&[&QUERIES], "record");
 
 pub async fn drain(server: &PostgresServer, url: &str, events: usize) -> Result<f64> {
     let (_connection, channel) = fresh(url).await?;

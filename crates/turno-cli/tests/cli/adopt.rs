@@ -24,7 +24,7 @@ const COLUMNS: [&str; 5] = [
 
 /// Creates a store with a table.
 fn with_notes(fixture: &Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     fixture.tell("create table notes (id integer primary key, user_id integer, body text)");
     fixture.tell("insert into notes (id, body) values (1, 'one'), (2, 'two')");
 }
@@ -43,17 +43,17 @@ fn columns(fixture: &Fixture, table: &str) -> String {
 
 fn a_table_is_adopted_once_and_let_go(fixture: Fixture) {
     with_notes(&fixture);
-    let adopted = fixture.json(0, &["adopt", "notes", "--id", "id"]);
+    let adopted = fixture.json(0, "adopt notes --id id");
     assert_eq!(adopted["columns"], json!(COLUMNS));
     assert_eq!(text(&adopted, "user"), "user_id");
     assert_eq!(text(&adopted, "shape"), "processing");
     assert!(columns(&fixture, "notes").ends_with("processing_token"));
-    let again = fixture.json(0, &["adopt", "notes", "--id", "id"]);
+    let again = fixture.json(0, "adopt notes --id id");
     assert_eq!(
         (&again["functions"], &again["indexes"]),
         (&adopted["functions"], &adopted["indexes"])
     );
-    let shown = fixture.turno(&["adopt", "notes", "--id", "id"]).expect(0);
+    let shown = fixture.turno("adopt notes --id id").expect(0);
     assert!(
         shown.out.contains("adopted") && shown.out.contains("notes_turno_waiting"),
         "{shown:?}"
@@ -62,27 +62,22 @@ fn a_table_is_adopted_once_and_let_go(fixture: Fixture) {
         assert_eq!(fixture.ask("select acquire_processing_lock(1)"), "t");
         assert_eq!(fixture.ask("select acquire_processing_lock(1)"), "f");
     }
-    let gone = fixture.json(0, &["adopt", "notes", "--undo"]);
+    let gone = fixture.json(0, "adopt notes --undo");
     assert_eq!(gone["columns"].as_array().unwrap().len(), COLUMNS.len());
     assert_eq!(columns(&fixture, "notes"), "id,user_id,body");
-    let refused = fixture
-        .turno(&["--json", "adopt", "notes", "--undo"])
-        .expect(2);
+    let refused = fixture.turno("--json adopt notes --undo").expect(2);
     assert_eq!(text(&refused.error(), "field"), "table");
 }
 
 fn what_would_be_done_is_printed_and_can_be_run(fixture: Fixture) {
     with_notes(&fixture);
-    let script = fixture
-        .turno(&["adopt", "notes", "--id", "id", "--print"])
-        .expect(0)
-        .out;
+    let script = fixture.turno("adopt notes --id id --print").expect(0).out;
     assert!(
         script.starts_with("begin") && script.ends_with("commit;\n"),
         "{script}"
     );
     assert_eq!(columns(&fixture, "notes"), "id,user_id,body");
-    let wrapped = fixture.json(0, &["adopt", "notes", "--id", "id", "--print"]);
+    let wrapped = fixture.json(0, "adopt notes --id id --print");
     assert_eq!(text(&wrapped, "sql"), script);
     match fixture.kind {
         Kind::Sqlite => rusqlite::Connection::open(fixture.path("store.db"))
@@ -94,26 +89,16 @@ fn what_would_be_done_is_printed_and_can_be_run(fixture: Fixture) {
     let after = columns(&fixture, "notes");
     assert!(after.contains("processing_token"), "{after}");
     // The added columns are recorded, even if the script was not run by the program.
-    fixture.json(0, &["adopt", "notes", "--undo"]);
+    fixture.json(0, "adopt notes --undo");
     assert_eq!(columns(&fixture, "notes"), "id,user_id,body");
 }
 
 fn a_flag_is_all_that_some_tables_need(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     fixture.tell("create table presentations (id varchar(36) primary key, processed boolean not null default false)");
-    let adopted = fixture.json(
-        0,
-        &[
-            "adopt",
-            "presentations",
-            "--id",
-            "id",
-            "--shape",
-            "processed",
-        ],
-    );
+    let adopted = fixture.json(0, "adopt presentations --id id --shape processed");
     assert_eq!(adopted["columns"], json!(["processed_at"]));
-    fixture.json(0, &["adopt", "presentations", "--undo"]);
+    fixture.json(0, "adopt presentations --undo");
     assert_eq!(columns(&fixture, "presentations"), "id,processed");
 }
 
@@ -144,24 +129,19 @@ fn an_error_names_its_field(fixture: Fixture) {
         assert_eq!(text(&refused, "field"), field, "{arguments:?}: {refused}");
     }
     assert_eq!(columns(&fixture, "notes"), "id,user_id,body");
-    fixture
-        .turno(&["adopt", "notes", "--undo", "--print"])
-        .expect(2);
+    fixture.turno("adopt notes --undo --print").expect(2);
 }
 
 fn undoing_refuses_while_something_depends_on_it(fixture: Fixture) {
     with_notes(&fixture);
-    fixture.json(0, &["adopt", "notes", "--id", "id"]);
+    fixture.json(0, "adopt notes --id id");
     fixture.tell("create view done as select processed_at from notes");
-    let refused = fixture
-        .turno(&["--json", "adopt", "notes", "--undo"])
-        .expect(1)
-        .error();
+    let refused = fixture.turno("--json adopt notes --undo").expect(1).error();
     assert_eq!(text(&refused, "code"), "refused");
     assert!(text(&refused, "detail").contains("done"), "{refused}");
     assert!(columns(&fixture, "notes").contains("processing_token"));
     fixture.tell("drop view done");
-    fixture.json(0, &["adopt", "notes", "--undo"]);
+    fixture.json(0, "adopt notes --undo");
     assert_eq!(columns(&fixture, "notes"), "id,user_id,body");
 }
 
@@ -171,9 +151,9 @@ fn a_second_table_needs_a_suffix() {
     let fixture = Fixture::new(Kind::Postgres);
     with_notes(&fixture);
     fixture.tell("create table tasks (id bigint primary key)");
-    fixture.json(0, &["adopt", "notes", "--id", "id"]);
+    fixture.json(0, "adopt notes --id id");
     let refused = fixture
-        .turno(&["--json", "adopt", "tasks", "--id", "id"])
+        .turno("--json adopt tasks --id id")
         .expect(2)
         .error();
     assert_eq!(text(&refused, "field"), "suffix");
@@ -181,7 +161,7 @@ fn a_second_table_needs_a_suffix() {
         text(&refused, "detail").contains("public.notes"),
         "{refused}"
     );
-    fixture.json(0, &["adopt", "tasks", "--id", "id", "--suffix", "tasks"]);
+    fixture.json(0, "adopt tasks --id id --suffix tasks");
     assert_eq!(fixture.ask("select acquire_processing_lock_tasks(1)"), "f");
 }
 
@@ -224,7 +204,7 @@ fn functions_in_the_way_are_shown_and_replaced() {
         again.out.contains("there are no functions to replace"),
         "{again:?}"
     );
-    let gone = fixture.json(0, &["adopt", "notes", "--undo"]);
+    let gone = fixture.json(0, "adopt notes --undo");
     assert_eq!(
         gone["replaced"],
         json!(["public.acquire_processing_lock(integer)"])
@@ -236,11 +216,12 @@ fn functions_in_the_way_are_shown_and_replaced() {
 }
 
 const OUTBOX: &str = r#""OutboxMessages""#;
+const RELAY: &str = r#"outbox relay --table "OutboxMessages" --sink stdout: --until-empty"#;
 const FIRST: &str = "0190f1f4-2b3c-7d4e-8f50-112233445566";
 
 /// Creates a store with a table of events, as Entity Framework does.
 fn with_outbox(fixture: &Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     fixture.tell(r#"create table "OutboxMessages" ("Id" varchar(36) not null primary key, "Type" varchar(200) not null, "PayloadJson" text not null, "CorrelationId" text, "OccurredAt" text not null, "Attempts" integer not null default 0, "Error" text, "Topic" text)"#);
     fixture.tell(&format!(
         r#"insert into "OutboxMessages" ("Id", "Type", "PayloadJson", "CorrelationId", "OccurredAt", "Topic") values ('{FIRST}', 'TicketCreatedEvent', '["ticket 7"]', 'a1b2', '2026-11-17 04:00:00', 'k')"#
@@ -270,16 +251,7 @@ fn an_outbox_table_is_adopted_relayed_and_let_go(fixture: Fixture) {
     );
     let stats = fixture.json(0, &["outbox", "stats", "--table", OUTBOX]);
     assert_eq!((&stats["pending"], &stats["total"]), (&json!(1), &json!(1)));
-    let relay = [
-        "outbox",
-        "relay",
-        "--table",
-        OUTBOX,
-        "--sink",
-        "stdout:",
-        "--until-empty",
-    ];
-    let relayed = fixture.turno(&relay).expect(0);
+    let relayed = fixture.turno(RELAY).expect(0);
     let event: serde_json::Value = serde_json::from_str(relayed.out.trim()).unwrap();
     assert_eq!((text(&event, "id"), text(&event, "key")), (FIRST, "k"));
     assert_eq!(
@@ -289,11 +261,11 @@ fn an_outbox_table_is_adopted_relayed_and_let_go(fixture: Fixture) {
     let done = r#"select count(*) from "OutboxMessages" where processed_at is not null"#;
     assert_eq!(fixture.ask(done), "1");
     // Nothing is left for a second relay, nor in Turno's own outbox.
-    assert_eq!(fixture.turno(&relay).expect(0).out, "");
-    assert_eq!(fixture.json(0, &["outbox", "stats"])["total"], json!(0));
+    assert_eq!(fixture.turno(RELAY).expect(0).out, "");
+    assert_eq!(fixture.json(0, "outbox stats")["total"], json!(0));
     let gone = fixture.json(0, &["adopt", OUTBOX, "--undo"]);
     assert_eq!(gone["columns"].as_array().unwrap().len(), 8);
-    let refused = fixture.turno(&[&["--json"], &relay[..]].concat()).expect(2);
+    let refused = fixture.turno(&format!("--json {RELAY}")).expect(2);
     // The relay writes its log to the same place, before the error.
     assert!(refused.err.contains(r#""field":"table""#), "{refused:?}");
 }
@@ -304,21 +276,12 @@ fn an_event_that_cannot_be_published_is_listed_and_requeued(fixture: Fixture) {
     fixture
         .turno(&["adopt", "--as", "outbox", OUTBOX])
         .expect(0);
-    let relay = [
-        "outbox",
-        "relay",
-        "--table",
-        OUTBOX,
-        "--sink",
-        "stdout:",
-        "--until-empty",
-    ];
-    assert_eq!(fixture.turno(&relay).expect(0).out, "");
+    assert_eq!(fixture.turno(RELAY).expect(0).out, "");
     let list = ["outbox", "list", "--table", OUTBOX, "--state", "dead"];
     let dead = fixture.json(0, &list);
     assert_eq!(text(&dead["events"][0], "id"), FIRST);
     fixture.tell(r#"update "OutboxMessages" set "PayloadJson" = '[]'"#);
     let requeued = fixture.json(0, &["outbox", "requeue", FIRST, "--table", OUTBOX]);
     assert_eq!(requeued["requeued"], json!(1));
-    assert!(fixture.turno(&relay).expect(0).out.contains(FIRST));
+    assert!(fixture.turno(RELAY).expect(0).out.contains(FIRST));
 }

@@ -14,7 +14,7 @@ on_each_store!(
 );
 
 fn bad_arguments_are_refused(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     let long = "x".repeat(256);
     let long_text = "x".repeat(1001);
     let rows: [(&str, &[&str]); 23] = [
@@ -88,7 +88,7 @@ fn nothing_is_stored(fixture: &Fixture) {
 }
 
 fn a_newer_schema_is_refused(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     fixture.tell(match fixture.kind {
         Kind::Sqlite => {
             "insert into {migration} (version, name, applied_at) values (99, 'future', 0)"
@@ -112,7 +112,7 @@ fn a_newer_schema_is_refused(fixture: Fixture) {
     }
     assert!(!fixture.path("ran").exists());
     nothing_is_stored(&fixture);
-    let findings = fixture.json(1, &["doctor"]);
+    let findings = fixture.json(1, "doctor");
     assert!(
         findings.to_string().contains("upgrade this program"),
         "{findings}"
@@ -120,14 +120,14 @@ fn a_newer_schema_is_refused(fixture: Fixture) {
 }
 
 fn read_only_is_refused(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     let refused = match fixture.kind {
         Kind::Postgres => {
             let name = fixture.store.rsplit('/').next().unwrap();
             fixture.tell(&format!(
                 "alter database {name} set default_transaction_read_only = on"
             ));
-            fixture.turno(&["--json", "lock", "acquire", "it"])
+            fixture.turno("--json lock acquire it")
         }
         Kind::Sqlite => as_a_read_only_user(&fixture),
     };
@@ -138,12 +138,7 @@ fn read_only_is_refused(fixture: Fixture) {
         "{error}"
     );
     if fixture.kind == Kind::Postgres {
-        assert!(
-            fixture
-                .json(1, &["doctor"])
-                .to_string()
-                .contains("read-only")
-        );
+        assert!(fixture.json(1, "doctor").to_string().contains("read-only"));
     }
     nothing_is_stored(&fixture);
 }
@@ -289,7 +284,7 @@ fn a_missing_database_is_reported() {
 #[test]
 fn a_role_that_may_only_call_needs_no_more_once_the_schema_is_there() {
     let fixture = Fixture::new(Kind::Postgres);
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     let store = fixture.store.replace("owner@", "app@");
     let done = fixture
         .turno(&["--json", "--store", &store, "lock", "acquire", "it"])
@@ -297,15 +292,10 @@ fn a_role_that_may_only_call_needs_no_more_once_the_schema_is_there() {
     assert_eq!(text(&done.json(), "resource"), "it");
     fixture.json(
         0,
-        &[
-            "--store",
-            &store,
-            "lock",
-            "release",
-            "it",
-            "--lease",
-            text(&done.json(), "id"),
-        ],
+        &format!(
+            "--store {store} lock release it --lease {}",
+            text(&done.json(), "id")
+        ),
     );
 }
 
@@ -322,6 +312,6 @@ fn what_clap_refuses_is_json_too() {
         assert_eq!(text(&refused.error(), "code"), "invalid", "{refused:?}");
     }
     // After -- it belongs to the command.
-    let refused = fixture.turno(&["run", "--", "x", "--json"]).expect(2);
+    let refused = fixture.turno("run -- x --json").expect(2);
     assert!(refused.err.starts_with("error: "), "{refused:?}");
 }

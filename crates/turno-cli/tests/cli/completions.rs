@@ -23,13 +23,13 @@ fn each_shell_gets_a_script_that_knows_the_verbs_and_no_hidden_ones() {
             "{shell}"
         );
     }
-    fixture.turno(&["completions", "cmd.exe"]).expect(2);
+    fixture.turno("completions cmd.exe").expect(2);
 }
 
 #[test]
 fn bash_can_read_its_script() {
     let fixture = Fixture::new(Kind::Sqlite);
-    let script = fixture.turno(&["completions", "bash"]).expect(0).out;
+    let script = fixture.turno("completions bash").expect(0).out;
     let mut bash = Command::new("bash")
         .arg("-n")
         .stdin(Stdio::piped())

@@ -10,7 +10,7 @@ fn fixture() -> Fixture {
 
 /// Runs `turno --json lock acquire` without a store from an option or the environment, with these arguments.
 fn acquire(fixture: &Fixture, arguments: &[&str], environment: &[(&str, &str)]) -> Done {
-    let mut command = fixture.command(["--json", "lock", "acquire", "it"]);
+    let mut command = fixture.command("--json lock acquire it");
     command
         .args(arguments)
         .env_remove("TURNO_STORE")
@@ -81,7 +81,7 @@ fn the_same_holds_for_every_setting() {
     ];
     for (options, environment, who, seconds) in rows {
         let lease = acquire(&fixture, options, environment).expect(0).json();
-        let holder = fixture.json(0, &["lock", "status", "it"])["holder"].clone();
+        let holder = fixture.json(0, "lock status it")["holder"].clone();
         assert_eq!([text(&holder, "user"), text(&holder, "service")], who);
         let left = holder["remaining_ms"].as_i64().unwrap();
         assert!(
@@ -120,9 +120,9 @@ fn retries_are_as_configured() {
         "[lock]\ntimeout = '1s'\nretry.max = 2\nretry.delay = '1100ms'\n",
     )
     .unwrap();
-    fixture.json(0, &["lock", "acquire", "it"]);
-    fixture.json(0, &["lock", "acquire", "it", "--ttl", "60s"]);
-    fixture.json(75, &["lock", "acquire", "it", "--retry-delay", "1ms"]);
+    fixture.json(0, "lock acquire it");
+    fixture.json(0, "lock acquire it --ttl 60s");
+    fixture.json(75, "lock acquire it --retry-delay 1ms");
 }
 
 #[test]
@@ -130,8 +130,8 @@ fn another_file_can_be_named() {
     let fixture = fixture();
     fs::write(fixture.path("turno.toml"), "nonsense").unwrap();
     fs::write(fixture.path("other.toml"), "[application]\nuser = 'other'").unwrap();
-    fixture.json(0, &["--config", "other.toml", "lock", "acquire", "it"]);
-    let mut command = fixture.command(["--json", "lock", "status", "it"]);
+    fixture.json(0, "--config other.toml lock acquire it");
+    let mut command = fixture.command("--json lock status it");
     let status = Done::of(command.env("TURNO_CONFIG", "other.toml").output().unwrap())
         .expect(0)
         .json();
@@ -157,9 +157,7 @@ fn a_file_that_is_wrong_is_refused_with_the_key_and_the_line() {
         ("nonsense", "config", "line 1"),
     ] {
         fs::write(fixture.path("turno.toml"), file).unwrap();
-        let refused = fixture
-            .turno(&["--json", "lock", "acquire", "it"])
-            .expect(2);
+        let refused = fixture.turno("--json lock acquire it").expect(2);
         let error = refused.error();
         assert_eq!(
             (text(&error, "code"), text(&error, "field")),
@@ -170,7 +168,7 @@ fn a_file_that_is_wrong_is_refused_with_the_key_and_the_line() {
             text(&error, "detail").contains("turno.toml") && text(&error, "detail").contains(line),
             "{refused:?}"
         );
-        let output = fixture.turno(&["lock", "acquire", "it"]).expect(2);
+        let output = fixture.turno("lock acquire it").expect(2);
         assert!(
             output.err.starts_with("error: turno.toml, line "),
             "{output:?}"
@@ -198,7 +196,7 @@ fn a_password_in_a_wrong_file_is_not_shown() {
         "store = 'postgres://ana:s3cret@db/app' x",
     ] {
         fs::write(fixture.path("turno.toml"), file).unwrap();
-        let refused = fixture.turno(&["lock", "list"]).expect(2);
+        let refused = fixture.turno("lock list").expect(2);
         assert!(!refused.err.contains("s3cret"), "{refused:?}");
     }
 }

@@ -11,7 +11,7 @@ const SHOWN: &str = "visible to all users";
 
 /// Runs `turno lock list`, without the variable for the test's store.
 fn list(fixture: &Fixture, options: &[&str], variables: &[(&str, &str)]) -> Done {
-    let mut command = fixture.command([options, &["lock", "list"]].concat());
+    let mut command = fixture.command(&[options, &["lock", "list"]].concat());
     command.env_remove("TURNO_STORE");
     Done::of(command.envs(variables.iter().copied()).output().unwrap())
 }
@@ -19,7 +19,7 @@ fn list(fixture: &Fixture, options: &[&str], variables: &[(&str, &str)]) -> Done
 #[test]
 fn a_password_on_the_command_line_is_warned_about() {
     let fixture = Fixture::new(Kind::Postgres);
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     let with_password = fixture.store.replace("owner@", "owner:s3cret@");
     let done = list(&fixture, &["--store", &with_password], &[]).expect(0);
     assert!(
@@ -35,8 +35,8 @@ fn a_password_on_the_command_line_is_warned_about() {
 #[test]
 fn the_url_can_be_in_a_file() {
     let fixture = Fixture::new(Kind::Postgres);
-    fixture.turno(&["migrate"]).expect(0);
-    fixture.json(0, &["lock", "acquire", "loan/1"]);
+    fixture.turno("migrate").expect(0);
+    fixture.json(0, "lock acquire loan/1");
     let file = fixture.path("store");
     fs::write(&file, format!("{}\n", fixture.store)).unwrap();
     let variable = [("TURNO_STORE_FILE", file.to_str().unwrap())];
@@ -66,8 +66,8 @@ fn the_url_can_be_in_a_file() {
 #[test]
 fn everything_can_come_from_the_variables_of_libpq() {
     let fixture = Fixture::new(Kind::Postgres);
-    fixture.turno(&["migrate"]).expect(0);
-    fixture.json(0, &["lock", "acquire", "loan/1"]);
+    fixture.turno("migrate").expect(0);
+    fixture.json(0, "lock acquire loan/1");
     let address = fixture
         .store
         .strip_prefix("postgres://owner@127.0.0.1:")
@@ -105,7 +105,7 @@ fn shown_words(pid: u32) -> String {
 
 /// Starts a relay with these options and variables. Returns its arguments and its standard error.
 fn relay(fixture: &Fixture, options: &[&str], variables: &[(&str, &str)]) -> (String, String) {
-    let mut command = fixture.command([&["outbox", "relay"], options].concat());
+    let mut command = fixture.command(&[&["outbox", "relay"], options].concat());
     let (reader, writer) = std::io::pipe().unwrap();
     command
         .envs(variables.iter().copied())
@@ -133,7 +133,7 @@ fn relay(fixture: &Fixture, options: &[&str], variables: &[(&str, &str)]) -> (St
 #[test]
 fn a_secret_of_a_sink_is_shown_to_others_only_as_an_option() {
     let fixture = Fixture::new(Kind::Sqlite);
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     let sink = "amqp://turno:s3cret@127.0.0.1:1/";
     let secret = "whsec_czNjcmV0czNjcmV0czNjcmV0czNjcmV0";
     fs::write(fixture.path("sink"), format!("{sink}\n")).unwrap();
@@ -184,13 +184,13 @@ fn a_secret_of_a_sink_is_shown_to_others_only_as_an_option() {
     }
     let both = "[outbox]\nsink = 'stdout:'\nsink_file = 'sink'\n";
     fs::write(fixture.path("turno.toml"), both).unwrap();
-    let refused = fixture.turno(&["outbox", "relay"]).expect(2);
+    let refused = fixture.turno("outbox relay").expect(2);
     assert!(
         refused.err.contains("both sink and sink_file"),
         "{refused:?}"
     );
     fs::write(fixture.path("turno.toml"), "").unwrap();
-    let missing = fixture.turno(&["outbox", "relay", "--sink-file", "missing"]);
+    let missing = fixture.turno("outbox relay --sink-file missing");
     let missing = missing.expect(2);
     assert!(
         missing.err.contains("sink_file names missing"),

@@ -5,6 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 use turno_testkit::set_clock;
 
+use crate::common::arguments::Arguments;
 use crate::common::{Done, Fixture, TURNO, text};
 
 on_each_store!(
@@ -16,9 +17,9 @@ on_each_store!(
 const CLOCKS: [&str; 2] = ["+1h", "-1h"];
 
 /// Runs `turno --json` on a machine whose clock is off.
-fn at(fixture: &Fixture, clock: &str, code: i32, arguments: &[&str]) -> Value {
-    let mut command = fixture.command(["--json"]);
-    let output = set_clock(command.args(arguments), clock).output();
+fn at(fixture: &Fixture, clock: &str, code: i32, arguments: impl Arguments) -> Value {
+    let mut command = fixture.command("--json");
+    let output = set_clock(command.args(arguments.words()), clock).output();
     Done::of(output.unwrap()).expect(code).json()
 }
 
@@ -41,27 +42,22 @@ fn the_clocks_are_wrong() {
 }
 
 fn left_ms(fixture: &Fixture) -> i64 {
-    fixture.json(0, &["lock", "status", "it"])["holder"]["remaining_ms"]
+    fixture.json(0, "lock status it")["holder"]["remaining_ms"]
         .as_i64()
         .unwrap()
 }
 
 fn a_wrong_clock_neither_lengthens_nor_shortens_a_lease(fixture: Fixture) {
     for clock in CLOCKS {
-        let lease = at(
-            &fixture,
-            clock,
-            0,
-            &["lock", "acquire", "it", "--ttl", "10m"],
-        );
+        let lease = at(&fixture, clock, 0, "lock acquire it --ttl 10m");
         assert!(
             (540_000..=600_000).contains(&left_ms(&fixture)),
             "{clock}: {}",
             left_ms(&fixture)
         );
-        fixture.json(75, &["lock", "acquire", "it"]);
+        fixture.json(75, "lock acquire it");
         for other in CLOCKS {
-            let busy = at(&fixture, other, 75, &["lock", "acquire", "it"]);
+            let busy = at(&fixture, other, 75, "lock acquire it");
             assert!(
                 (540_000..=600_000).contains(&busy["retry_after_ms"].as_i64().unwrap()),
                 "{busy}"
@@ -71,15 +67,7 @@ fn a_wrong_clock_neither_lengthens_nor_shortens_a_lease(fixture: Fixture) {
             &fixture,
             clock,
             0,
-            &[
-                "lock",
-                "renew",
-                "it",
-                "--lease",
-                text(&lease, "id"),
-                "--ttl",
-                "20m",
-            ],
+            &format!("lock renew it --lease {} --ttl 20m", text(&lease, "id")),
         );
         assert!(
             (1_140_000..=1_200_000).contains(&left_ms(&fixture)),
@@ -133,7 +121,7 @@ fn a_wrong_clock_takes_over_what_has_expired_and_nothing_else(fixture: Fixture) 
 fn a_wrong_clock_renews_in_the_background(fixture: Fixture) {
     for clock in CLOCKS {
         // The command runs twice as long as the TTL: the lock is held until its end.
-        let mut command = fixture.command(["run", "--lock", "it", "--ttl", "2s", "--"]);
+        let mut command = fixture.command("run --lock it --ttl 2s --");
         command.args([TURNO, "lock", "acquire", "it", "--wait", "4s"]);
         set_clock(&mut command, clock);
         assert_eq!(command.output().unwrap().status.code(), Some(75), "{clock}");

@@ -106,7 +106,7 @@ fn every_verb_has_a_golden_help() {
 #[test]
 fn help_shows_names_of_variables_and_never_their_values() {
     let fixture = Fixture::new(Kind::Sqlite);
-    let mut command = fixture.command(["run", "--help"]);
+    let mut command = fixture.command("run --help");
     command
         .env("TURNO_STORE", "postgres://ana:s3cret@db/app")
         .env("TURNO_USER", "ana.maria");
@@ -120,7 +120,7 @@ fn help_shows_names_of_variables_and_never_their_values() {
 #[test]
 fn help_shows_no_secret_of_the_environment() {
     let fixture = Fixture::new(Kind::Sqlite);
-    let mut command = fixture.command(["outbox", "relay", "--help"]);
+    let mut command = fixture.command("outbox relay --help");
     command
         .env("TURNO_SINK", "amqp://ana:s3cret@broker/")
         .env("TURNO_WEBHOOK_SECRET", "whsec_s3cret");
@@ -129,7 +129,7 @@ fn help_shows_no_secret_of_the_environment() {
         help.contains("TURNO_WEBHOOK_SECRET") && !help.contains("s3cret"),
         "{help}"
     );
-    let mut command = fixture.command(["once", "--help"]);
+    let mut command = fixture.command("once --help");
     command.env("TURNO_ANSWER_KEYS", "a:s3cret");
     let help = String::from_utf8(command.output().unwrap().stdout).unwrap();
     assert!(
@@ -142,7 +142,7 @@ fn help_shows_no_secret_of_the_environment() {
 fn the_version_is_printed() {
     let fixture = Fixture::new(Kind::Sqlite);
     assert_eq!(
-        fixture.turno(&["--version"]).expect(0).out,
+        fixture.turno("--version").expect(0).out,
         concat!("turno ", env!("CARGO_PKG_VERSION"), "\n")
     );
 }

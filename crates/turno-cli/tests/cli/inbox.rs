@@ -31,21 +31,18 @@ fn push(fixture: &Fixture, payloads: &[&str]) {
 
 /// Claims with these options.
 #[track_caller]
-fn claim(fixture: &Fixture, more: &[&str]) -> Vec<Value> {
-    let words = [&["inbox", "claim", "mail", "--wait", "30s"], more].concat();
-    let claimed = fixture.json(0, &words);
+fn claim(fixture: &Fixture, options: &str) -> Vec<Value> {
+    let claimed = fixture.json(0, &format!("inbox claim mail --wait 30s {options}"));
     claimed["items"].as_array().unwrap().clone()
 }
 
 #[track_caller]
 fn claim_one(fixture: &Fixture) -> Value {
-    claim(fixture, &[]).remove(0)
+    claim(fixture, "").remove(0)
 }
 
 fn count(fixture: &Fixture, state: &str) -> u64 {
-    fixture.json(0, &["inbox", "stats", "mail"])[state]
-        .as_u64()
-        .unwrap()
+    fixture.json(0, "inbox stats mail")[state].as_u64().unwrap()
 }
 
 fn settled(done: u64, stale: &[&str]) -> Value {
@@ -109,7 +106,7 @@ fn an_item_is_claimed_and_completed(fixture: Fixture) {
         ]
     );
 
-    let held = fixture.json(0, &["inbox", "list", "mail", "--state", "processing"]);
+    let held = fixture.json(0, "inbox list mail --state processing");
     assert_eq!(text(&held["items"][0], "worker"), "w1");
     let claims = [text(first, "claim"), text(second, "claim")];
     let done = fixture.json(0, &["inbox", "complete", claims[0], claims[1]]);
@@ -122,7 +119,7 @@ fn an_item_is_claimed_and_completed(fixture: Fixture) {
 
 fn lists_are_readable(fixture: Fixture) {
     push(&fixture, &[r#"{"to": "ana"}"#, "--key", "k"]);
-    let listed = fixture.turno(&["inbox", "list", "mail"]).expect(0);
+    let listed = fixture.turno("inbox list mail").expect(0);
     let lines: Vec<&str> = listed.out.lines().collect();
     assert!(
         lines[0].starts_with("ID") && lines[0].contains("PAYLOAD"),
@@ -131,7 +128,7 @@ fn lists_are_readable(fixture: Fixture) {
     assert_eq!(lines[0].find("KEY"), lines[1].find("k "), "{listed:?}");
     assert!(lines[1].contains(r#"{"to": "ana"}"#), "{listed:?}");
 
-    let claimed = fixture.turno(&["inbox", "claim", "mail"]).expect(0);
+    let claimed = fixture.turno("inbox claim mail").expect(0);
     let mut shown = claimed.out.lines();
     let claim = shown.next().unwrap().strip_prefix("claim").unwrap().trim();
     assert!(claimed.out.contains("\nattempt   1 of 5\n"), "{claimed:?}");
@@ -148,9 +145,7 @@ fn lists_are_readable(fixture: Fixture) {
     says(&["extend", claim, "--lease", "60s"], "extended: 1");
     let error = "no\x1b[2J\nserver";
     says(&["fail", claim, "--error", error, "--final"], "failed: 1");
-    let failed = fixture
-        .turno(&["inbox", "list", "mail", "--state", "failed"])
-        .expect(0);
+    let failed = fixture.turno("inbox list mail --state failed").expect(0);
     // No control characters reach the terminal.
     assert!(failed.out.contains("no [2J server"), "{failed:?}");
     says(&["requeue", "mail", "--all"], "requeued: 1");
@@ -160,13 +155,13 @@ fn lists_are_readable(fixture: Fixture) {
         "mail: no item is failed",
     );
 
-    let stats = fixture.turno(&["inbox", "stats"]).expect(0);
+    let stats = fixture.turno("inbox stats").expect(0);
     let lines: Vec<&str> = stats.out.lines().collect();
     assert!(lines[0].starts_with("QUEUE  TOTAL  PENDING  "), "{stats:?}");
     assert!(lines[1].starts_with("mail       1        1  "), "{stats:?}");
     assert_eq!(
         fixture
-            .turno(&["inbox", "stats", "mail"])
+            .turno("inbox stats mail")
             .expect(0)
             .out
             .lines()
@@ -176,11 +171,8 @@ fn lists_are_readable(fixture: Fixture) {
 }
 
 fn an_empty_queue_is_reported(fixture: Fixture) {
-    assert_eq!(
-        fixture.json(75, &["inbox", "claim", "mail"]),
-        json!({"items": []})
-    );
-    let output = fixture.turno(&["inbox", "claim", "mail"]).expect(75);
+    assert_eq!(fixture.json(75, "inbox claim mail"), json!({"items": []}));
+    let output = fixture.turno("inbox claim mail").expect(75);
     assert_eq!(
         (output.out.as_str(), output.err.as_str()),
         ("", "mail: nothing to do\n")
@@ -188,9 +180,9 @@ fn an_empty_queue_is_reported(fixture: Fixture) {
     // An item that is not due yet is not claimed either; and a wait ends.
     push(&fixture, &["1", "--delay", "1h"]);
     push(&fixture, &["2", "--run-at", "2099-12-31T23:59:59+02:00"]);
-    fixture.json(75, &["inbox", "claim", "mail", "--wait", "50ms"]);
+    fixture.json(75, "inbox claim mail --wait 50ms");
     assert_eq!(count(&fixture, "scheduled"), 2);
-    let listed = fixture.json(0, &["inbox", "list", "mail", "--state", "scheduled"]);
+    let listed = fixture.json(0, "inbox list mail --state scheduled");
     assert!(
         text(&listed["items"][1], "at").starts_with("2099-12-31T21:59:59"),
         "{listed}"
@@ -201,8 +193,8 @@ fn an_empty_queue_is_reported(fixture: Fixture) {
 }
 
 fn work_is_waited_for(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
-    let waiting = fixture.start(&["--json", "inbox", "claim", "mail", "--wait", "60s"]);
+    fixture.turno("migrate").expect(0);
+    let waiting = fixture.start("--json inbox claim mail --wait 60s");
     push(&fixture, &["7"]);
     let claimed = waiting.lines().next(LONG).expect("the item is handed out");
     assert!(waiting.wait_timeout(LONG).unwrap().success());
@@ -212,36 +204,28 @@ fn work_is_waited_for(fixture: Fixture) {
 
 fn claims_are_lengthened(fixture: Fixture) {
     push(&fixture, &["7"]);
-    let item = claim(&fixture, &["--lease", "5m"]).remove(0);
+    let item = claim(&fixture, "--lease 5m").remove(0);
     let id = text(&item, "claim");
     let extended = fixture.json(0, &["inbox", "extend", id, "--lease", "1h"]);
     assert_eq!(extended, settled(1, &[]));
     // While it is claimed, no other worker gets it, and its worker may settle it.
-    fixture.json(75, &["inbox", "claim", "mail"]);
+    fixture.json(75, "inbox claim mail");
     assert_eq!(fixture.json(0, &["inbox", "complete", id]), settled(1, &[]));
     assert_eq!(fixture.json(1, &["inbox", "extend", id]), settled(0, &[id]));
 }
 
 fn a_failed_attempt_is_tried_again(fixture: Fixture) {
     push(&fixture, &["7"]);
-    let first = claim(&fixture, &["--worker", "w1"]).remove(0);
+    let first = claim(&fixture, "--worker w1").remove(0);
     let id = text(&first, "claim");
-    let words = [
-        "inbox",
-        "fail",
-        id,
-        "--error",
-        "no answer",
-        "--retry-in",
-        "0s",
-    ];
-    assert_eq!(fixture.json(0, &words), settled(1, &[]));
+    let fail = format!("inbox fail {id} --error 'no answer' --retry-in 0s");
+    assert_eq!(fixture.json(0, &fail), settled(1, &[]));
     let second = claim_one(&fixture);
     assert_eq!(
         (&second["attempt"], &second["id"]),
         (&json!(2), &first["id"])
     );
-    let held = fixture.json(0, &["inbox", "list", "mail", "--state", "processing"]);
+    let held = fixture.json(0, "inbox list mail --state processing");
     let item = &held["items"][0];
     assert_eq!(
         (&item["attempts"], &item["state"]),
@@ -271,7 +255,7 @@ fn an_item_is_set_aside_and_revived(fixture: Fixture) {
         fixture.json(0, &[&words, more].concat());
     }
     assert_eq!(count(&fixture, "failed"), 3);
-    let failed = fixture.json(0, &["inbox", "list", "mail", "--state", "failed"]);
+    let failed = fixture.json(0, "inbox list mail --state failed");
     let id = failed["items"][1]["id"].to_string();
     assert_eq!(failed["items"][1]["payload"], json!(2));
     // Ids of items that have not failed are ignored.
@@ -283,12 +267,12 @@ fn an_item_is_set_aside_and_revived(fixture: Fixture) {
         (&json!(2), &json!(1))
     );
     assert_eq!(
-        fixture.json(0, &["inbox", "requeue", "mail", "--all"]),
+        fixture.json(0, "inbox requeue mail --all"),
         json!({"requeued": 2})
     );
     assert_eq!(count(&fixture, "failed"), 0);
     // Either ids or `--all`.
-    fixture.turno(&["inbox", "requeue", "mail"]).expect(2);
+    fixture.turno("inbox requeue mail").expect(2);
     fixture
         .turno(&["inbox", "requeue", "mail", &id, "--all"])
         .expect(2);
@@ -301,7 +285,7 @@ fn failed_items_are_discarded(fixture: Fixture) {
         let claim = text(&item, "claim");
         fixture.json(0, &["inbox", "fail", claim, "--error", "bad", "--final"]);
     }
-    let failed = fixture.json(0, &["inbox", "list", "mail", "--state", "failed"]);
+    let failed = fixture.json(0, "inbox list mail --state failed");
     let id = failed["items"][1]["id"].to_string();
     let discard = ["inbox", "discard", "mail"];
     // Either ids or `--all`.
@@ -324,7 +308,7 @@ fn failed_items_are_discarded(fixture: Fixture) {
         .expect(0);
     assert_eq!(output.out, "discarded: 2\n");
     assert_eq!(count(&fixture, "total"), 0);
-    let history = fixture.json(0, &["history", "mail"]);
+    let history = fixture.json(0, "history mail");
     let first = &history["history"][1];
     assert_eq!(
         [
@@ -344,7 +328,7 @@ fn failed_items_are_discarded(fixture: Fixture) {
 
 fn items_are_given_back(fixture: Fixture) {
     push(&fixture, &["1", "2"]);
-    let items = claim(&fixture, &["--limit", "2"]);
+    let items = claim(&fixture, "--limit 2");
     let claims = [text(&items[0], "claim"), text(&items[1], "claim")];
     let back = fixture.json(0, &["inbox", "give-back", claims[0], claims[1]]);
     assert_eq!(back, settled(2, &[]));
@@ -354,11 +338,11 @@ fn items_are_given_back(fixture: Fixture) {
 
 fn stale_claims_change_nothing(fixture: Fixture) {
     push(&fixture, &["1", "2"]);
-    let lost = claim(&fixture, &["--lease", "1ms"]).remove(0);
+    let lost = claim(&fixture, "--lease 1ms").remove(0);
     // It ends, and the item is claimed again.
-    let mut items = claim(&fixture, &["--limit", "2", "--lease", "1h"]);
+    let mut items = claim(&fixture, "--limit 2 --lease 1h");
     while items.len() < 2 {
-        items.extend(claim(&fixture, &["--lease", "1h"]));
+        items.extend(claim(&fixture, "--lease 1h"));
     }
     let (lost, good) = (text(&lost, "claim"), text(&items[0], "claim"));
     let unknown = "999@0190f1f4-2b3c-7d4e-8f50-112233445566";
@@ -387,14 +371,14 @@ fn stale_claims_change_nothing(fixture: Fixture) {
 
 fn a_stuck_item_is_taken_away(fixture: Fixture) {
     push(&fixture, &["1"]);
-    let stuck = claim(&fixture, &["--lease", "1h"]).remove(0);
+    let stuck = claim(&fixture, "--lease 1h").remove(0);
     assert_eq!(
-        fixture.json(0, &["inbox", "reset", "mail"]),
+        fixture.json(0, "inbox reset mail"),
         json!({"reset": 0}),
         "a quarter of an hour has not passed"
     );
     assert_eq!(
-        fixture.json(0, &["inbox", "reset", "mail", "--older-than", "0s"]),
+        fixture.json(0, "inbox reset mail --older-than 0s"),
         json!({"reset": 1})
     );
     let id = text(&stuck, "claim");
@@ -409,14 +393,14 @@ fn a_stuck_item_is_taken_away(fixture: Fixture) {
 fn many_are_revived_and_reset(fixture: Fixture) {
     let lines: String = (0..2500).map(|n| format!("{n}\n")).collect();
     std::fs::write(fixture.path("many.ndjson"), lines).unwrap();
-    fixture.json(0, &["inbox", "push", "mail", "--file", "many.ndjson"]);
-    let items = claim(&fixture, &["--limit", "2500", "--lease", "1h"]);
+    fixture.json(0, "inbox push mail --file many.ndjson");
+    let items = claim(&fixture, "--limit 2500 --lease 1h");
     assert_eq!(items.len(), 2500);
     assert_eq!(
-        fixture.json(0, &["inbox", "reset", "mail", "--older-than", "0s"]),
+        fixture.json(0, "inbox reset mail --older-than 0s"),
         json!({"reset": 2500})
     );
-    let items = claim(&fixture, &["--limit", "2500", "--lease", "1h"]);
+    let items = claim(&fixture, "--limit 2500 --lease 1h");
     let claims: Vec<&str> = items.iter().map(|item| text(item, "claim")).collect();
     let words = ["inbox", "fail", "--error", "x", "--final"];
     assert_eq!(
@@ -424,7 +408,7 @@ fn many_are_revived_and_reset(fixture: Fixture) {
         settled(2500, &[])
     );
     assert_eq!(
-        fixture.json(0, &["inbox", "requeue", "mail", "--all"]),
+        fixture.json(0, "inbox requeue mail --all"),
         json!({"requeued": 2500})
     );
     assert_eq!(count(&fixture, "pending"), 2500);
@@ -456,11 +440,11 @@ fn two_processes_get_different_items(fixture: Fixture) {
 }
 
 fn queues_are_counted(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
-    assert_eq!(fixture.json(0, &["inbox", "stats"]), json!({"queues": []}));
+    fixture.turno("migrate").expect(0);
+    assert_eq!(fixture.json(0, "inbox stats"), json!({"queues": []}));
     assert!(
         fixture
-            .turno(&["inbox", "stats"])
+            .turno("inbox stats")
             .expect(0)
             .out
             .contains("there are no queues")
@@ -475,11 +459,9 @@ fn queues_are_counted(fixture: Fixture) {
     };
     assert_eq!(names(&[]), ["a/1", "a/2", "b/1"]);
     assert_eq!(names(&["--prefix", "a/"]), ["a/1", "a/2"]);
-    let none = fixture
-        .turno(&["inbox", "stats", "--prefix", "c/"])
-        .expect(0);
+    let none = fixture.turno("inbox stats --prefix c/").expect(0);
     assert_eq!(none.out, "there are no queues with the prefix c/\n");
-    let one = fixture.json(0, &["inbox", "stats", "b/1"]);
+    let one = fixture.json(0, "inbox stats b/1");
     assert_eq!(
         (text(&one, "queue"), &one["total"], &one["pending"]),
         ("b/1", &json!(2), &json!(2))
@@ -498,9 +480,7 @@ fn queues_are_counted(fixture: Fixture) {
         let unknown = fixture.turno(&[&["--json"], words].concat()).expect(1);
         assert_eq!(text(&unknown.error(), "code"), "no_queue", "{words:?}");
     }
-    fixture
-        .turno(&["inbox", "stats", "a/1", "--prefix", "a/"])
-        .expect(2);
+    fixture.turno("inbox stats a/1 --prefix a/").expect(2);
 }
 
 fn items_are_listed_page_by_page(fixture: Fixture) {
@@ -516,7 +496,7 @@ fn items_are_listed_page_by_page(fixture: Fixture) {
     let second = page(&["--limit", "2", "--after", &after]);
     // Complete for programs, shortened in tables.
     assert_eq!(second[1]["payload"].to_string(), long);
-    let shown = fixture.turno(&["inbox", "list", "mail"]).expect(0).out;
+    let shown = fixture.turno("inbox list mail").expect(0).out;
     assert!(shown.contains("ñ…") && !shown.contains(&long), "{shown}");
     assert_eq!(
         (&first[0]["errors"], &first[0]["attempts"]),
@@ -524,7 +504,7 @@ fn items_are_listed_page_by_page(fixture: Fixture) {
     );
     assert!(first[0].get("worker").is_none(), "{first:?}");
 
-    for item in claim(&fixture, &["--limit", "2", "--worker", "w1"]) {
+    for item in claim(&fixture, "--limit 2 --worker w1") {
         fixture.json(0, &["inbox", "complete", text(&item, "claim")]);
     }
     let done = page(&["--state", "completed"]);
@@ -533,9 +513,7 @@ fn items_are_listed_page_by_page(fixture: Fixture) {
         [&first[1]["id"], &first[0]["id"]]
     );
     assert!(done[0].get("payload").is_none(), "{done:?}");
-    let shown = fixture
-        .turno(&["inbox", "list", "mail", "--state", "completed"])
-        .expect(0);
+    let shown = fixture.turno("inbox list mail --state completed").expect(0);
     assert!(shown.out.contains("w1"), "{shown:?}");
 }
 
@@ -547,30 +525,29 @@ fn failed_items_are_swept_if_asked(fixture: Fixture) {
         fixture.json(0, &["inbox", "fail", claim, "--error", "bad", "--final"]);
     };
     fail();
-    assert_eq!(fixture.json(0, &["sweep"])["failed"], json!(0));
-    let swept = fixture.json(0, &["sweep", "--keep-failed", "1h"]);
+    assert_eq!(fixture.json(0, "sweep")["failed"], json!(0));
+    let swept = fixture.json(0, "sweep --keep-failed 1h");
     assert_eq!(swept["failed"], json!(0));
     assert_eq!(count(&fixture, "failed"), 1);
-    let swept = fixture.json(0, &["sweep", "--keep-failed", "0s"]);
+    let swept = fixture.json(0, "sweep --keep-failed 0s");
     assert_eq!(swept["failed"], json!(1));
     assert_eq!(count(&fixture, "failed"), 0);
     // The same, set in the file.
     fail();
     let file = "[cleanup]\nenabled = false\nkeep_failed = \"0s\"\n";
     std::fs::write(fixture.path("turno.toml"), file).unwrap();
-    let swept = fixture.turno(&["sweep"]).expect(0);
+    let swept = fixture.turno("sweep").expect(0);
     assert!(swept.out.contains("failed items deleted: 1"), "{swept:?}");
 }
 
 fn completed_items_are_deleted_on_request(fixture: Fixture) {
-    let push =
-        || fixture.json(0, &["inbox", "push", "mail", "1", "--key", "k"])["duplicates"].clone();
+    let push = || fixture.json(0, "inbox push mail 1 --key k")["duplicates"].clone();
     push();
     let item = claim_one(&fixture);
     fixture.json(0, &["inbox", "complete", text(&item, "claim")]);
-    assert_eq!(fixture.json(0, &["sweep"])["completed"], json!(0));
+    assert_eq!(fixture.json(0, "sweep")["completed"], json!(0));
     assert_eq!(push(), json!([item["id"]]), "its key is kept");
-    let swept = fixture.json(0, &["sweep", "--keep-completed", "0s"]);
+    let swept = fixture.json(0, "sweep --keep-completed 0s");
     assert!(swept["completed"].as_u64() >= Some(1), "{swept}");
     assert_eq!(push(), json!([]), "its key is forgotten");
     // The same, set in the file.
@@ -578,7 +555,7 @@ fn completed_items_are_deleted_on_request(fixture: Fixture) {
     fixture.json(0, &["inbox", "complete", text(&item, "claim")]);
     let file = "[cleanup]\nenabled = false\nkeep_completed = \"0s\"\n";
     std::fs::write(fixture.path("turno.toml"), file).unwrap();
-    let swept = fixture.turno(&["sweep"]).expect(0);
+    let swept = fixture.turno("sweep").expect(0);
     assert!(
         swept.out.contains("records of completed work deleted: ")
             && !swept.out.contains("work deleted: 0 "),
@@ -587,7 +564,7 @@ fn completed_items_are_deleted_on_request(fixture: Fixture) {
 }
 
 fn bad_arguments_are_refused(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     let long = "x".repeat(256);
     let rows: [(&str, &[&str]); 25] = [
         ("queue", &["claim", ""]),

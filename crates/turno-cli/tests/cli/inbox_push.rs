@@ -25,7 +25,7 @@ fn claim(fixture: &Fixture, limit: &str) -> Vec<Value> {
 }
 
 fn pending(fixture: &Fixture) -> u64 {
-    fixture.json(0, &["inbox", "stats", "q"])["pending"]
+    fixture.json(0, "inbox stats q")["pending"]
         .as_u64()
         .unwrap()
 }
@@ -52,24 +52,22 @@ fn items_are_pushed_in_order(fixture: Fixture) {
         payloads,
         [&json!({"id": 7}), &json!(-5), &json!(null), &json!("text")]
     );
-    let output = fixture.turno(&["inbox", "push", "q", "1", "2"]).expect(0);
+    let output = fixture.turno("inbox push q 1 2").expect(0);
     assert_eq!(output.out.lines().count(), 2, "{output:?}");
     assert!(output.out.ends_with(" is pushed\n"), "{output:?}");
 }
 
 fn a_known_key_is_a_duplicate(fixture: Fixture) {
-    let push = || fixture.json(0, &["inbox", "push", "q", "1", "--key", "k"]);
+    let push = || fixture.json(0, "inbox push q 1 --key k");
     let first = push();
     let again = push();
     assert_eq!(first["duplicates"], json!([]));
     assert_eq!(again["ids"], first["ids"]);
     assert_eq!(again["duplicates"], first["ids"]);
-    let output = fixture
-        .turno(&["inbox", "push", "q", "1", "--key", "k"])
-        .expect(0);
+    let output = fixture.turno("inbox push q 1 --key k").expect(0);
     assert!(output.out.contains("exists already"), "{output:?}");
     // In another queue it is a different key.
-    let other = fixture.json(0, &["inbox", "push", "other", "1", "--key", "k"]);
+    let other = fixture.json(0, "inbox push other 1 --key k");
     assert_eq!(other["duplicates"], json!([]));
     assert_eq!(pending(&fixture), 1);
 }
@@ -150,17 +148,8 @@ fn a_bad_line_is_named_and_its_batch_not_stored(fixture: Fixture) {
     assert_eq!(pending(&fixture), 2000);
 
     let place_of = |input: &[u8]| {
-        let words = [
-            "--json",
-            "inbox",
-            "push",
-            "q",
-            "--file",
-            "-",
-            "--max-payload",
-            "50",
-        ];
-        let error = piped(&fixture, &words, input).expect(2).error();
+        let push = "--json inbox push q --file - --max-payload 50";
+        let error = piped(&fixture, push, input).expect(2).error();
         let detail = text(&error, "detail").to_owned();
         assert!(detail.contains("before this batch: 0"), "{detail}");
         (
@@ -180,22 +169,11 @@ fn a_bad_line_is_named_and_its_batch_not_stored(fixture: Fixture) {
 }
 
 fn keys_and_groups_are_taken_from_payloads(fixture: Fixture) {
-    let words = [
-        "--json",
-        "inbox",
-        "push",
-        "q",
-        "--file",
-        "-",
-        "--key-field",
-        "id",
-        "--group-field",
-        "user",
-    ];
+    let push = "--json inbox push q --file - --key-field id --group-field user";
     let input = br#"{"id": 1, "user": "ana"}
         {"id": "1", "user": "ana"}
         {"id": 12345678901234567890.10, "user": 7}"#;
-    let pushed = piped(&fixture, &words, input).expect(0);
+    let pushed = piped(&fixture, push, input).expect(0);
     assert_eq!(pushed.json(), json!({"pushed": 2, "duplicates": 1}));
     let items = claim(&fixture, "10");
     assert_eq!(
@@ -230,17 +208,17 @@ fn keys_and_groups_are_taken_from_payloads(fixture: Fixture) {
         ("key", &long),
     ] {
         let input = format!("{{\"id\": 4, \"user\": 1}}\n{line}\n");
-        let refused = piped(&fixture, &words, input.as_bytes()).expect(2);
+        let refused = piped(&fixture, push, input.as_bytes()).expect(2);
         let error = refused.error();
         assert_eq!(text(&error, "field"), field, "{error}");
         assert!(text(&error, "detail").starts_with("line 2: "), "{error}");
     }
-    let left = fixture.json(0, &["inbox", "stats", "q"]);
+    let left = fixture.json(0, "inbox stats q");
     assert_eq!(left["total"], json!(3), "nothing more is stored");
 }
 
 fn bad_items_are_refused_and_nothing_is_stored(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     let long = "x".repeat(256);
     let rows: [(&str, &[&str]); 23] = [
         ("queue", &["", "1"]),
@@ -279,7 +257,7 @@ fn bad_items_are_refused_and_nothing_is_stored(fixture: Fixture) {
         assert!(refused.out.is_empty(), "{refused:?}");
     }
     // The message says how to quote.
-    let output = fixture.turno(&["inbox", "push", "q", "hello"]).expect(2);
+    let output = fixture.turno("inbox push q hello").expect(2);
     assert!(output.err.contains(r#"'"hello"'"#), "{output:?}");
     // Not both.
     for both in [
@@ -301,7 +279,7 @@ fn bad_items_are_refused_and_nothing_is_stored(fixture: Fixture) {
 
 fn limits_are_as_configured(fixture: Fixture) {
     let push = |more: &[&str], environment: &[(&str, &str)]| {
-        let mut command = fixture.command(["--json", "inbox", "push", "q", "1234567890"]);
+        let mut command = fixture.command("--json inbox push q 1234567890");
         command.args(more).envs(environment.iter().copied());
         Done::of(command.output().unwrap())
     };
@@ -320,7 +298,7 @@ fn limits_are_as_configured(fixture: Fixture) {
         (&["--lease", "30m"], &[("TURNO_LEASE", "20m")], 30),
     ];
     for (more, environment, minutes) in rows {
-        let mut command = fixture.command(["--json", "inbox", "claim", "q"]);
+        let mut command = fixture.command("--json inbox claim q");
         command.args(more).envs(environment.iter().copied());
         let claimed = Done::of(command.output().unwrap()).expect(0).json();
         let at = |field| text(&claimed["items"][0], field).parse::<jiff::Timestamp>();

@@ -21,25 +21,14 @@ on_each_store!(
     an_expired_lock_is_taken_over,
 );
 
-fn acquire(fixture: &Fixture, more: &[&str]) -> serde_json::Value {
-    fixture.json(0, &[&["lock", "acquire", "PRESTAMO/123"], more].concat())
+fn acquire(fixture: &Fixture, options: &str) -> serde_json::Value {
+    fixture.json(0, &format!("lock acquire PRESTAMO/123 {options}"))
 }
 
 fn a_lock_is_taken_shown_and_given_back(fixture: Fixture) {
     let lease = acquire(
         &fixture,
-        &[
-            "--ttl",
-            "300s",
-            "--owner",
-            "me",
-            "--user",
-            "1",
-            "--service",
-            "pagos",
-            "--description",
-            "Registro de pago",
-        ],
+        "--ttl 300s --owner me --user 1 --service pagos --description 'Registro de pago'",
     );
     let token = lease["token"].as_i64().unwrap();
     assert_eq!(text(&lease, "id"), format!("PRESTAMO/123@{token}"));
@@ -53,7 +42,7 @@ fn a_lock_is_taken_shown_and_given_back(fixture: Fixture) {
     );
     assert!(text(&lease, "expires_at").ends_with('Z'), "{lease}");
 
-    let busy = fixture.json(75, &["lock", "acquire", "PRESTAMO/123", "--user", "2"]);
+    let busy = fixture.json(75, "lock acquire PRESTAMO/123 --user 2");
     assert_eq!(text(&busy, "code"), "busy");
     let holder = &busy["holder"];
     assert_eq!(
@@ -70,7 +59,7 @@ fn a_lock_is_taken_shown_and_given_back(fixture: Fixture) {
         "{busy}"
     );
 
-    let status = fixture.json(0, &["lock", "status", "PRESTAMO/123"]);
+    let status = fixture.json(0, "lock status PRESTAMO/123");
     assert_eq!(
         (&status["locked"], &status["waiters"]),
         (&json!(true), &json!(0))
@@ -81,34 +70,28 @@ fn a_lock_is_taken_shown_and_given_back(fixture: Fixture) {
         ("1", &json!(token))
     );
 
-    let listed = fixture.json(0, &["lock", "list", "--prefix", "PRESTAMO/"]);
+    let listed = fixture.json(0, "lock list --prefix PRESTAMO/");
     assert_eq!(listed["locks"][0]["token"], json!(token));
     assert_eq!(
-        fixture.json(0, &["lock", "list", "--prefix", "PAGO/"]),
+        fixture.json(0, "lock list --prefix PAGO/"),
         json!({"locks": []})
     );
 
     let released = fixture.json(
         0,
-        &[
-            "lock",
-            "release",
-            "PRESTAMO/123",
-            "--lease",
-            text(&lease, "id"),
-        ],
+        &format!("lock release PRESTAMO/123 --lease {}", text(&lease, "id")),
     );
     assert_eq!(
         (&released["id"], &released["holds"]),
         (&lease["id"], &json!(0))
     );
-    let status = fixture.json(0, &["lock", "status", "PRESTAMO/123"]);
+    let status = fixture.json(0, "lock status PRESTAMO/123");
     assert_eq!(
         status,
         json!({"resource": "PRESTAMO/123", "locked": false, "holders": [], "waiters": 0})
     );
 
-    let history = fixture.json(0, &["lock", "history", "PRESTAMO/123"]);
+    let history = fixture.json(0, "lock history PRESTAMO/123");
     let ended = &history["history"][0];
     assert_eq!(
         (text(ended, "event"), text(ended, "user")),
@@ -120,24 +103,16 @@ fn a_lock_is_taken_shown_and_given_back(fixture: Fixture) {
     );
 
     // The next token is greater.
-    assert!(acquire(&fixture, &[])["token"].as_i64().unwrap() > token);
+    assert!(acquire(&fixture, "")["token"].as_i64().unwrap() > token);
 }
 
 fn tables_are_readable(fixture: Fixture) {
     let lease = fixture
-        .turno(&[
-            "lock",
-            "acquire",
-            "PRESTAMO/123",
-            "--ttl",
-            "300s",
-            "--user",
-            "1",
-        ])
+        .turno("lock acquire PRESTAMO/123 --ttl 300s --user 1")
         .expect(0);
     assert!(lease.out.starts_with("lease    PRESTAMO/123@"), "{lease:?}");
     assert!(lease.out.contains("\nexpires  in 300 s ("), "{lease:?}");
-    let listed = fixture.turno(&["lock", "list"]).expect(0);
+    let listed = fixture.turno("lock list").expect(0);
     let lines: Vec<&str> = listed.out.lines().collect();
     assert!(
         lines[0].starts_with("RESOURCE      MODE       "),
@@ -155,21 +130,21 @@ fn tables_are_readable(fixture: Fixture) {
     );
     assert!(
         fixture
-            .turno(&["lock", "status", "PRESTAMO/123"])
+            .turno("lock status PRESTAMO/123")
             .expect(0)
             .out
             .contains("PRESTAMO/123 is locked")
     );
     assert!(
         fixture
-            .turno(&["lock", "status", "other"])
+            .turno("lock status other")
             .expect(0)
             .out
             .contains("other is free")
     );
     assert!(
         fixture
-            .turno(&["lock", "history"])
+            .turno("lock history")
             .expect(0)
             .out
             .contains("acquired")
@@ -178,7 +153,7 @@ fn tables_are_readable(fixture: Fixture) {
     assert!(!listed.out.contains('\x1b'), "{listed:?}");
     assert!(
         fixture
-            .turno(&["lock", "list", "--color", "always"])
+            .turno("lock list --color always")
             .expect(0)
             .out
             .contains('\x1b')
@@ -186,10 +161,8 @@ fn tables_are_readable(fixture: Fixture) {
 }
 
 fn busy_is_reported_in_the_readers_language(fixture: Fixture) {
-    acquire(&fixture, &["--ttl", "285s", "--user", "1"]);
-    let english = fixture
-        .turno(&["lock", "acquire", "PRESTAMO/123"])
-        .expect(75);
+    acquire(&fixture, "--ttl 285s --user 1");
+    let english = fixture.turno("lock acquire PRESTAMO/123").expect(75);
     assert_eq!(english.out, "");
     assert!(
         english
@@ -203,7 +176,7 @@ fn busy_is_reported_in_the_readers_language(fixture: Fixture) {
         ("LC_MESSAGES", "es"),
         ("LANG", "es_ES"),
     ] {
-        let mut command = fixture.command(["lock", "acquire", "PRESTAMO/123"]);
+        let mut command = fixture.command("lock acquire PRESTAMO/123");
         command
             .env_remove("LC_ALL")
             .env_remove("LC_MESSAGES")
@@ -224,8 +197,8 @@ fn busy_is_reported_in_the_readers_language(fixture: Fixture) {
 }
 
 fn the_same_owner_enters_again(fixture: Fixture) {
-    let first = acquire(&fixture, &["--owner", "me", "--ttl", "60s"]);
-    let second = acquire(&fixture, &["--owner", "me", "--ttl", "30s"]);
+    let first = acquire(&fixture, "--owner me --ttl 60s");
+    let second = acquire(&fixture, "--owner me --ttl 30s");
     assert_eq!(second["token"], first["token"]);
     assert_eq!(second["holds"], json!(2));
     assert_eq!(
@@ -246,21 +219,13 @@ fn the_same_owner_enters_again(fixture: Fixture) {
 }
 
 fn a_lease_is_lengthened(fixture: Fixture) {
-    let lease = acquire(&fixture, &["--ttl", "30s"]);
+    let lease = acquire(&fixture, "--ttl 30s");
     let token = lease["token"].to_string();
     // By its token alone, and by its whole id.
     for id in [token.as_str(), text(&lease, "id")] {
         let renewed = fixture.json(
             0,
-            &[
-                "lock",
-                "renew",
-                "PRESTAMO/123",
-                "--lease",
-                id,
-                "--ttl",
-                "10m",
-            ],
+            &format!("lock renew PRESTAMO/123 --lease {id} --ttl 10m"),
         );
         assert!(
             text(&renewed, "expires_at") > text(&lease, "expires_at"),
@@ -271,21 +236,15 @@ fn a_lease_is_lengthened(fixture: Fixture) {
         }
     }
     let shown = fixture
-        .turno(&[
-            "lock",
-            "renew",
-            "PRESTAMO/123",
-            "--lease",
-            &token,
-            "--ttl",
-            "20m",
-        ])
+        .turno(&format!(
+            "lock renew PRESTAMO/123 --lease {token} --ttl 20m"
+        ))
         .expect(0);
     assert!(shown.out.contains("expires  in 20m ("), "{shown:?}");
 }
 
 fn a_wrong_token_is_lost_and_not_an_error(fixture: Fixture) {
-    let lease = acquire(&fixture, &[]);
+    let lease = acquire(&fixture, "");
     for verb in ["release", "renew"] {
         for wrong in ["1", "0", "-1", "9223372036854775807", "PRESTAMO/123@7"] {
             let lost = fixture.json(1, &["lock", verb, "PRESTAMO/123", "--lease", wrong]);
@@ -323,37 +282,18 @@ fn a_wrong_token_is_lost_and_not_an_error(fixture: Fixture) {
         ),
         "lost"
     );
-    let history = fixture.json(0, &["lock", "history", "PRESTAMO/123"]);
+    let history = fixture.json(0, "lock history PRESTAMO/123");
     assert_eq!(text(&history["history"][0], "event"), "late");
 }
 
 fn a_lock_is_broken_by_its_token_only(fixture: Fixture) {
-    let lease = acquire(&fixture, &["--user", "1"]);
+    let lease = acquire(&fixture, "--user 1");
     let token = lease["token"].to_string();
-    let wrong = fixture.json(
-        1,
-        &[
-            "lock",
-            "break",
-            "PRESTAMO/123",
-            "--token",
-            "7",
-            "--reason",
-            "stuck",
-        ],
-    );
+    let wrong = fixture.json(1, "lock break PRESTAMO/123 --token 7 --reason stuck");
     assert_eq!(text(&wrong, "code"), "not_held");
     assert!(
         fixture
-            .turno(&[
-                "lock",
-                "break",
-                "PRESTAMO/123",
-                "--token",
-                "7",
-                "--reason",
-                "x"
-            ])
+            .turno("lock break PRESTAMO/123 --token 7 --reason x")
             .expect(1)
             .err
             .contains("token 7")
@@ -361,21 +301,11 @@ fn a_lock_is_broken_by_its_token_only(fixture: Fixture) {
     assert!(fixture.is_locked("PRESTAMO/123"));
     let broken = fixture.json(
         0,
-        &[
-            "lock",
-            "break",
-            "PRESTAMO/123",
-            "--token",
-            &token,
-            "--reason",
-            "the host is gone",
-            "--user",
-            "ops",
-        ],
+        &format!("lock break PRESTAMO/123 --token {token} --reason 'the host is gone' --user ops"),
     );
     assert_eq!(text(&broken, "code"), "broken");
     assert!(!fixture.is_locked("PRESTAMO/123"));
-    let history = fixture.json(0, &["lock", "history", "PRESTAMO/123"]);
+    let history = fixture.json(0, "lock history PRESTAMO/123");
     let entry = &history["history"][0];
     assert_eq!(
         [
@@ -389,7 +319,7 @@ fn a_lock_is_broken_by_its_token_only(fixture: Fixture) {
 }
 
 fn a_lock_is_waited_for(fixture: Fixture) {
-    let lease = acquire(&fixture, &["--ttl", "300s"]);
+    let lease = acquire(&fixture, "--ttl 300s");
     for order in [&["--wait", "60s"][..], &["--wait", "60s", "--fifo"]] {
         let waiting = fixture.start(
             &[
@@ -399,11 +329,9 @@ fn a_lock_is_waited_for(fixture: Fixture) {
             .concat(),
         );
         eventually(LONG, "the waiter to sign in", || {
-            (fixture.json(0, &["lock", "status", "PRESTAMO/123"])["waiters"] == json!(1))
-                .then_some(())
+            (fixture.json(0, "lock status PRESTAMO/123")["waiters"] == json!(1)).then_some(())
         });
-        let held =
-            fixture.json(0, &["lock", "status", "PRESTAMO/123"])["holder"]["token"].to_string();
+        let held = fixture.json(0, "lock status PRESTAMO/123")["holder"]["token"].to_string();
         fixture.json(0, &["lock", "release", "PRESTAMO/123", "--lease", &held]);
         let granted = waiting
             .lines()
@@ -415,39 +343,29 @@ fn a_lock_is_waited_for(fixture: Fixture) {
     }
     // A waiter that was served has no registration any more; if it had, those behind it would wait in vain.
     assert_eq!(
-        fixture.json(0, &["lock", "status", "PRESTAMO/123"])["waiters"],
+        fixture.json(0, "lock status PRESTAMO/123")["waiters"],
         json!(0)
     );
     // The wait ends.
-    fixture.json(75, &["lock", "acquire", "PRESTAMO/123", "--wait", "50ms"]);
+    fixture.json(75, "lock acquire PRESTAMO/123 --wait 50ms");
     // `--fifo` requires a wait.
-    fixture
-        .turno(&["lock", "acquire", "PRESTAMO/123", "--fifo"])
-        .expect(2);
+    fixture.turno("lock acquire PRESTAMO/123 --fifo").expect(2);
 }
 
 fn a_busy_lock_is_tried_again(fixture: Fixture) {
-    acquire(&fixture, &["--ttl", "1s"]);
+    acquire(&fixture, "--ttl 1s");
     // The pauses are longer than the lease.
-    acquire(&fixture, &["--retry-max", "2", "--retry-delay", "1100ms"]);
+    acquire(&fixture, "--retry-max 2 --retry-delay 1100ms");
     fixture.json(
         75,
-        &[
-            "lock",
-            "acquire",
-            "PRESTAMO/123",
-            "--retry-max",
-            "2",
-            "--retry-delay",
-            "1ms",
-        ],
+        "lock acquire PRESTAMO/123 --retry-max 2 --retry-delay 1ms",
     );
 }
 
 fn a_stopped_waiter_leaves_the_line(fixture: Fixture) {
-    acquire(&fixture, &["--ttl", "300s"]);
-    let waiting = fixture.start(&["lock", "acquire", "PRESTAMO/123", "--wait", "60s", "--fifo"]);
-    let waiters = || fixture.json(0, &["lock", "status", "PRESTAMO/123"])["waiters"].as_i64();
+    acquire(&fixture, "--ttl 300s");
+    let waiting = fixture.start("lock acquire PRESTAMO/123 --wait 60s --fifo");
+    let waiters = || fixture.json(0, "lock status PRESTAMO/123")["waiters"].as_i64();
     eventually(LONG, "the waiter to sign in", || {
         (waiters() == Some(1)).then_some(())
     });
@@ -464,7 +382,7 @@ fn shared_holds_and_permits(fixture: Fixture) {
     ask("report", 0, &["--shared"]);
     ask("report", 75, &[]);
     assert_eq!(
-        fixture.json(0, &["lock", "status", "report"])["holders"]
+        fixture.json(0, "lock status report")["holders"]
             .as_array()
             .unwrap()
             .len(),
@@ -475,7 +393,7 @@ fn shared_holds_and_permits(fixture: Fixture) {
     }
     ask("licence", 75, &["--permits", "3"]);
     fixture
-        .turno(&["lock", "acquire", "licence", "--permits", "3", "--shared"])
+        .turno("lock acquire licence --permits 3 --shared")
         .expect(2);
 }
 
@@ -518,10 +436,10 @@ fn lists_and_histories_have_pages(fixture: Fixture) {
 }
 
 fn an_expired_lock_is_taken_over(fixture: Fixture) {
-    let first = acquire(&fixture, &["--ttl", "1ms", "--user", "1"]);
-    let second = acquire(&fixture, &["--wait", "10s", "--user", "2"]);
+    let first = acquire(&fixture, "--ttl 1ms --user 1");
+    let second = acquire(&fixture, "--wait 10s --user 2");
     assert!(second["token"].as_i64() > first["token"].as_i64());
-    let history = fixture.json(0, &["lock", "history", "PRESTAMO/123"]);
+    let history = fixture.json(0, "lock history PRESTAMO/123");
     let events: Vec<&str> = history["history"]
         .as_array()
         .unwrap()
@@ -533,13 +451,7 @@ fn an_expired_lock_is_taken_over(fixture: Fixture) {
         text(
             &fixture.json(
                 1,
-                &[
-                    "lock",
-                    "renew",
-                    "PRESTAMO/123",
-                    "--lease",
-                    text(&first, "id")
-                ]
+                &format!("lock renew PRESTAMO/123 --lease {}", text(&first, "id"))
             ),
             "code"
         ),

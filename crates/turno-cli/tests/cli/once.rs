@@ -35,7 +35,7 @@ fn once(fixture: &Fixture, key: &str, options: &[&str], script: &str) -> Done {
 /// Runs the same, and returns its raw output.
 fn raw(fixture: &Fixture, key: &str, options: &[&str], script: &str) -> Output {
     fixture
-        .command(words(key, options, script))
+        .command(&words(key, options, script))
         .output()
         .unwrap()
 }
@@ -43,7 +43,7 @@ fn raw(fixture: &Fixture, key: &str, options: &[&str], script: &str) -> Output {
 /// Starts it with a pipe to its standard input, and its standard error in a file.
 fn started(fixture: &Fixture, key: &str, options: &[&str], script: &str) -> Process {
     let errors = File::create(fixture.path("errors")).unwrap();
-    let mut command = fixture.command(words(key, options, script));
+    let mut command = fixture.command(&words(key, options, script));
     Process::spawn(command.stdin(Stdio::piped()).stderr(errors)).unwrap()
 }
 

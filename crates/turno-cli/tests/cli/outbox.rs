@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use turno::outbox::OnDead;
 
+use crate::common::arguments::Arguments;
 use crate::common::refusing::refuse;
 use crate::common::{Done, Fixture, piped, text};
 
@@ -27,23 +28,21 @@ const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// Emits one event, and returns its id.
 #[track_caller]
-fn emit(fixture: &Fixture, arguments: &[&str]) -> String {
-    let emitted = fixture.json(0, &[&["outbox", "emit"], arguments].concat());
+fn emit(fixture: &Fixture, arguments: impl Arguments) -> String {
+    let emitted = fixture.json(0, &["outbox emit".words(), arguments.words()].concat());
     let [id] = emitted["ids"].as_array().unwrap().as_slice() else {
         panic!("{emitted}")
     };
     id.as_str().unwrap().to_owned()
 }
 
-fn list(fixture: &Fixture, more: &[&str]) -> Vec<Value> {
-    let listed = fixture.json(0, &[&["outbox", "list"], more].concat());
+fn list(fixture: &Fixture, options: &str) -> Vec<Value> {
+    let listed = fixture.json(0, &format!("outbox list {options}"));
     listed["events"].as_array().unwrap().clone()
 }
 
 fn count(fixture: &Fixture, state: &str) -> u64 {
-    fixture.json(0, &["outbox", "stats"])[state]
-        .as_u64()
-        .unwrap()
+    fixture.json(0, "outbox stats")[state].as_u64().unwrap()
 }
 
 fn an_event_is_emitted_with_all_there_is_to_say(fixture: Fixture) {
@@ -89,19 +88,19 @@ fn an_event_is_emitted_with_all_there_is_to_say(fixture: Fixture) {
         (&json!(0), &json!([]))
     );
     // Absent fields are omitted. Without a payload, it is null.
-    let bare = emit(&fixture, &["ticket.closed"]);
+    let bare = emit(&fixture, "ticket.closed");
     let bare = fixture.json(0, &["outbox", "show", &bare]);
     assert_eq!(bare["payload"], json!(null));
     for absent in ["key", "correlation_id", "traceparent", "headers", "by"] {
         assert!(bare.get(absent).is_none(), "{absent}: {bare}");
     }
     // With a delay.
-    emit(&fixture, &["T", "-5", "--delay", "1h"]);
+    emit(&fixture, "T -5 --delay 1h");
     assert_eq!(
         (count(&fixture, "pending"), count(&fixture, "scheduled")),
         (2, 1)
     );
-    let output = fixture.turno(&["outbox", "emit", "T", "1"]).expect(0);
+    let output = fixture.turno("outbox emit T 1").expect(0);
     assert!(output.out.ends_with(" is emitted\n"), "{output:?}");
 }
 
@@ -109,16 +108,16 @@ fn an_event_of_ones_own_id_is_stored_once(fixture: Fixture) {
     for payload in ["1", "2"] {
         assert_eq!(emit(&fixture, &["T", payload, "--id", ID]), ID);
     }
-    assert_eq!(list(&fixture, &[])[0]["payload"], json!(1));
+    assert_eq!(list(&fixture, "")[0]["payload"], json!(1));
     assert_eq!(count(&fixture, "total"), 1);
 }
 
 fn a_payload_is_read_from_a_file_or_from_standard_input(fixture: Fixture) {
     std::fs::write(fixture.path("event.json"), "{\n  \"a\": 1.10\n}\n").unwrap();
-    emit(&fixture, &["T", "@event.json"]);
+    emit(&fixture, "T @event.json");
     let words = ["--json", "outbox", "emit", "T", "-"];
     piped(&fixture, &words, b" [1,\n 2]\n").expect(0);
-    let payloads: Vec<Value> = list(&fixture, &[])
+    let payloads: Vec<Value> = list(&fixture, "")
         .iter()
         .map(|event| event["payload"].clone())
         .collect();
@@ -133,7 +132,7 @@ fn a_payload_is_read_from_a_file_or_from_standard_input(fixture: Fixture) {
         assert_eq!(text(&error, "field"), "payload");
         assert!(text(&error, "detail").contains(says), "{error}");
     }
-    let missing = fixture.turno(&["outbox", "emit", "T", "@missing.json"]);
+    let missing = fixture.turno("outbox emit T @missing.json");
     assert!(
         missing
             .expect(2)
@@ -158,7 +157,7 @@ fn a_file_is_emitted_in_batches(fixture: Fixture) {
     let ids = emitted["ids"].as_array().unwrap();
     assert_eq!(ids.len(), 2500);
     assert_eq!(count(&fixture, "pending"), 2500);
-    let first = &list(&fixture, &["--limit", "1"])[0];
+    let first = &list(&fixture, "--limit 1")[0];
     assert_eq!(
         (&first["id"], &first["payload"]),
         (&ids[0], &json!({"n": 0}))
@@ -220,16 +219,8 @@ fn a_bad_line_is_named_and_its_batch_not_stored(fixture: Fixture) {
         ),
     ] {
         let input = format!("{{\"type\": \"T\", \"payload\": 1}}\n{line}\n");
-        let words = [
-            "--json",
-            "outbox",
-            "emit",
-            "--max-payload",
-            "20",
-            "--file",
-            "-",
-        ];
-        let error = piped(&fixture, &words, input.as_bytes()).expect(2).error();
+        let emit = "--json outbox emit --max-payload 20 --file -";
+        let error = piped(&fixture, emit, input.as_bytes()).expect(2).error();
         assert_eq!(text(&error, "field"), field, "{error}");
         assert!(text(&error, "detail").starts_with("line 2: "), "{error}");
     }
@@ -237,7 +228,7 @@ fn a_bad_line_is_named_and_its_batch_not_stored(fixture: Fixture) {
 }
 
 fn bad_events_are_refused_and_nothing_is_stored(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     // Each two letters of it become a word of the routing key, with a dot.
     let long = "Ab".repeat(120);
     let key = "x".repeat(256);
@@ -292,7 +283,7 @@ fn bad_events_are_refused_and_nothing_is_stored(fixture: Fixture) {
 }
 
 fn bad_arguments_are_refused(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     let long = "x".repeat(256);
     let rows: [(&str, &[&str]); 22] = [
         ("state", &["list", "--state", "lost"]),
@@ -328,7 +319,7 @@ fn bad_arguments_are_refused(fixture: Fixture) {
         ("name", &["relay", "--sink", "stdout:", "--name", &long]),
     ];
     for (field, arguments) in rows {
-        let mut command = fixture.command([&["--json", "outbox"], arguments].concat());
+        let mut command = fixture.command(&[&["--json", "outbox"], arguments].concat());
         let refused = Done::of(command.env("TURNO_LOG", "off").output().unwrap()).expect(2);
         let error = refused.error();
         assert_eq!(
@@ -341,8 +332,8 @@ fn bad_arguments_are_refused(fixture: Fixture) {
 }
 
 fn events_are_counted_and_listed_page_by_page(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
-    let none = fixture.json(0, &["outbox", "stats"]);
+    fixture.turno("migrate").expect(0);
+    let none = fixture.json(0, "outbox stats");
     for state in [
         "total",
         "pending",
@@ -356,20 +347,20 @@ fn events_are_counted_and_listed_page_by_page(fixture: Fixture) {
         assert_eq!(none[state], json!(0), "{state}");
     }
     assert_eq!(none["oldest_pending_ms"], json!(null));
-    let output = fixture.turno(&["outbox", "stats"]).expect(0);
+    let output = fixture.turno("outbox stats").expect(0);
     assert_eq!(output.out, "there are no events\n");
-    let output = fixture.turno(&["outbox", "list"]).expect(0);
+    let output = fixture.turno("outbox list").expect(0);
     assert_eq!(output.out, "no event is pending\n");
 
     let ids: Vec<String> = (0..3)
         .map(|n| emit(&fixture, &["T", &n.to_string()]))
         .collect();
-    let first = list(&fixture, &["--limit", "2"]);
+    let first = list(&fixture, "--limit 2");
     assert_eq!([text(&first[0], "id"), text(&first[1], "id")], ids[..2]);
     let after = first[1]["seq"].to_string();
-    let second = list(&fixture, &["--limit", "2", "--after", &after]);
+    let second = list(&fixture, &format!("--limit 2 --after {after}"));
     assert_eq!((second.len(), text(&second[0], "id")), (1, ids[2].as_str()));
-    let stats = fixture.json(0, &["outbox", "stats"]);
+    let stats = fixture.json(0, "outbox stats");
     assert_eq!((&stats["total"], &stats["pending"]), (&json!(3), &json!(3)));
     assert!(stats["oldest_pending_ms"].as_u64().is_some(), "{stats}");
 }
@@ -377,7 +368,7 @@ fn events_are_counted_and_listed_page_by_page(fixture: Fixture) {
 fn lists_are_readable(fixture: Fixture) {
     let long = format!("\"{}\"", "ñ".repeat(500));
     let id = emit(&fixture, &["TicketCreatedEvent", &long, "--key", "k"]);
-    let listed = fixture.turno(&["outbox", "list"]).expect(0);
+    let listed = fixture.turno("outbox list").expect(0);
     let lines: Vec<&str> = listed.out.lines().collect();
     assert!(lines[0].starts_with("SEQ"), "{listed:?}");
     assert_eq!(lines[0].find("ID"), lines[1].find(&id), "{listed:?}");
@@ -390,7 +381,7 @@ fn lists_are_readable(fixture: Fixture) {
         listed.out.contains("ñ…") && !listed.out.contains(&long),
         "{listed:?}"
     );
-    let stats = fixture.turno(&["outbox", "stats"]).expect(0);
+    let stats = fixture.turno("outbox stats").expect(0);
     let lines: Vec<&str> = stats.out.lines().collect();
     assert!(
         lines[0].starts_with("TOTAL  PENDING  SCHEDULED"),
@@ -414,10 +405,10 @@ fn lists_are_readable(fixture: Fixture) {
 }
 
 fn dead_events_are_looked_at_and_requeued(fixture: Fixture) {
-    let first = emit(&fixture, &["T", "1", "--key", "k"]);
-    let second = emit(&fixture, &["T", "2"]);
+    let first = emit(&fixture, "T 1 --key k");
+    let second = emit(&fixture, "T 2");
     refuse(&fixture, OnDead::Skip, 2);
-    let dead = list(&fixture, &["--state", "dead"]);
+    let dead = list(&fixture, "--state dead");
     assert_eq!(dead.len(), 2);
     let error = &dead[0]["errors"][0];
     assert_eq!(
@@ -428,9 +419,7 @@ fn dead_events_are_looked_at_and_requeued(fixture: Fixture) {
         ),
         (&json!(1), "no queue is\nbound", "relay-1")
     );
-    let output = fixture
-        .turno(&["outbox", "list", "--state", "dead"])
-        .expect(0);
+    let output = fixture.turno("outbox list --state dead").expect(0);
     assert!(
         output.out.contains("DEAD") && output.out.contains("no queue is bound"),
         "{output:?}"
@@ -445,7 +434,7 @@ fn dead_events_are_looked_at_and_requeued(fixture: Fixture) {
         (count(&fixture, "pending"), count(&fixture, "dead")),
         (1, 1)
     );
-    let output = fixture.turno(&["outbox", "requeue", "--all"]).expect(0);
+    let output = fixture.turno("outbox requeue --all").expect(0);
     assert_eq!(output.out, "requeued: 1\n");
     let revived = fixture.json(0, &["outbox", "show", &second]);
     assert_eq!(
@@ -456,11 +445,11 @@ fn dead_events_are_looked_at_and_requeued(fixture: Fixture) {
 }
 
 fn dead_events_are_discarded(fixture: Fixture) {
-    let skipped = emit(&fixture, &["T", "1"]);
+    let skipped = emit(&fixture, "T 1");
     refuse(&fixture, OnDead::Skip, 1);
-    let blocked = emit(&fixture, &["T", "2", "--key", "k"]);
+    let blocked = emit(&fixture, "T 2 --key k");
     refuse(&fixture, OnDead::Block, 2);
-    let listed = list(&fixture, &["--state", "blocked"]);
+    let listed = list(&fixture, "--state blocked");
     assert_eq!(text(&listed[0], "id"), blocked);
     assert_eq!(
         (count(&fixture, "dead"), count(&fixture, "blocked")),
@@ -488,7 +477,7 @@ fn dead_events_are_discarded(fixture: Fixture) {
         (count(&fixture, "dead"), count(&fixture, "blocked")),
         (0, 0)
     );
-    let history = fixture.json(0, &["history", "--part", "outbox"]);
+    let history = fixture.json(0, "history --part outbox");
     let output = |fixture: usize| {
         let entry = &history["history"][fixture];
         (entry["actor"].clone(), entry["reason"].clone())
@@ -499,54 +488,47 @@ fn dead_events_are_discarded(fixture: Fixture) {
 }
 
 fn limits_are_as_configured(fixture: Fixture) {
-    let emit = |more: &[&str], environment: &[(&str, &str)]| {
-        let mut command = fixture.command(["--json", "outbox", "emit", "T", "1234567890"]);
-        command.args(more).envs(environment.iter().copied());
+    let emit = |options: &str, environment: &[(&str, &str)]| {
+        let mut command = fixture.command("--json outbox emit T 1234567890");
+        command
+            .args(options.words())
+            .envs(environment.iter().copied());
         Done::of(command.output().unwrap())
     };
     let file = "[inbox]\nmax_payload = 5\n[outbox]\nmax_payload = 9\n";
     std::fs::write(fixture.path("turno.toml"), file).unwrap();
-    assert_eq!(text(&emit(&[], &[]).expect(2).error(), "field"), "payload");
+    assert_eq!(text(&emit("", &[]).expect(2).error(), "field"), "payload");
     let environment = [("TURNO_MAX_PAYLOAD", "10")];
-    emit(&[], &environment).expect(0);
-    emit(&["--max-payload", "9"], &environment).expect(2);
-    emit(&["--max-payload", "10"], &[]).expect(0);
+    emit("", &environment).expect(0);
+    emit("--max-payload 9", &environment).expect(2);
+    emit("--max-payload 10", &[]).expect(0);
     // The inbox has a separate limit.
     std::fs::write(fixture.path("turno.toml"), "[inbox]\nmax_payload = 5\n").unwrap();
-    emit(&[], &[]).expect(0);
+    emit("", &[]).expect(0);
 }
 
 fn archived_events_are_deleted_on_request(fixture: Fixture) {
-    let relay = [
-        "outbox",
-        "relay",
-        "--sink",
-        "stdout:",
-        "--until-empty",
-        "--archive",
-    ];
+    let relay = "outbox relay --sink stdout: --until-empty --archive";
     let id = emit(&fixture, &["T", r#"{"a": 1.10}"#]);
-    fixture.turno(&relay).expect(0);
+    fixture.turno(relay).expect(0);
     let kept = fixture.json(0, &["outbox", "show", &id]);
     assert_eq!(
         (text(&kept, "state"), text(&kept, "type")),
         ("dispatched", "T")
     );
     assert_eq!(kept["payload"], json!({"a": 1.10}));
-    let swept = fixture.json(0, &["sweep"]);
+    let swept = fixture.json(0, "sweep");
     assert_eq!((&swept["archived"], &swept["seen"]), (&json!(0), &json!(0)));
-    let swept = fixture.json(0, &["sweep", "--keep-archive", "0s", "--keep-seen", "0s"]);
+    let swept = fixture.json(0, "sweep --keep-archive 0s --keep-seen 0s");
     assert_eq!(swept["archived"], json!(1));
     let id_only = fixture.json(0, &["outbox", "show", &id]);
     assert!(id_only.get("payload").is_none(), "{id_only}");
     // The same, set in the file.
-    emit(&fixture, &["T", "2"]);
+    emit(&fixture, "T 2");
     let file = "[outbox]\nsink = 'stdout:'\narchive = true\n[cleanup]\nenabled = false\nkeep_archive = '0s'\n";
     std::fs::write(fixture.path("turno.toml"), file).unwrap();
-    fixture
-        .turno(&["outbox", "relay", "--until-empty"])
-        .expect(0);
-    let swept = fixture.turno(&["sweep"]).expect(0);
+    fixture.turno("outbox relay --until-empty").expect(0);
+    let swept = fixture.turno("sweep").expect(0);
     assert!(
         swept.out.contains("archived events deleted: 1"),
         "{swept:?}"

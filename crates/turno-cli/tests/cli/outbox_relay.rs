@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use turno_testkit::server::RabbitMq;
 use turno_testkit::{Process, eventually};
 
+use crate::common::arguments::Arguments;
 use crate::common::{Done, Fixture, Kind, LONG, piped, text};
 
 on_each_store!(
@@ -25,12 +26,12 @@ on_each_store!(
 const STDOUT: [&str; 4] = ["outbox", "relay", "--sink", "stdout:"];
 const PASSWORD: &str = "s3cret";
 
-fn emit(fixture: &Fixture, arguments: &[&str]) {
-    fixture.json(0, &[&["outbox", "emit"], arguments].concat());
+fn emit(fixture: &Fixture, arguments: impl Arguments) {
+    fixture.json(0, &["outbox emit".words(), arguments.words()].concat());
 }
 
 fn stats(fixture: &Fixture) -> Value {
-    fixture.json(0, &["outbox", "stats"])
+    fixture.json(0, "outbox stats")
 }
 
 /// A running relay, and its log.
@@ -40,7 +41,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+    fn start(fixture: &Fixture, arguments: impl Arguments) -> Self {
         let mut command = fixture.command(arguments);
         let (reader, writer) = std::io::pipe().unwrap();
         let process = Process::spawn(command.stderr(writer)).unwrap();
@@ -143,12 +144,10 @@ fn events_are_printed_to_the_letter(fixture: Fixture) {
         (&after["dispatched"], &after["pending"]),
         (&json!(201), &json!(0))
     );
-    let dispatched = fixture.json(0, &["outbox", "list", "--state", "dispatched"]);
+    let dispatched = fixture.json(0, "outbox list --state dispatched");
     let last = &dispatched["events"][0];
     assert_eq!(last["id"], events[200]["id"], "the newest first");
-    let output = fixture
-        .turno(&["outbox", "list", "--state", "dispatched"])
-        .expect(0);
+    let output = fixture.turno("outbox list --state dispatched").expect(0);
     assert!(output.out.contains("DISPATCHED"), "{output:?}");
     // No event is left.
     let relayed = fixture
@@ -158,7 +157,7 @@ fn events_are_printed_to_the_letter(fixture: Fixture) {
 }
 
 fn only_events_are_printed(fixture: Fixture) {
-    emit(&fixture, &["T", "1"]);
+    emit(&fixture, "T 1");
     let words = [&STDOUT[..], &["--until-empty", "--mode", "single"]].concat();
     let relayed = fixture.turno(&words).expect(0);
     assert_eq!(relayed.out.lines().count(), 1, "{relayed:?}");
@@ -166,7 +165,7 @@ fn only_events_are_printed(fixture: Fixture) {
         "relaying",
         "standard output",
         "single",
-        "the only relay now",
+        "this relay is the leader",
     ] {
         assert!(relayed.err.contains(said), "{said}: {relayed:?}");
     }
@@ -175,7 +174,7 @@ fn only_events_are_printed(fixture: Fixture) {
     assert!(report[1].starts_with("SENT"), "{relayed:?}");
     assert!(report[0].trim_start().starts_with('1'), "{relayed:?}");
     // With `--json` too.
-    emit(&fixture, &["T", "2"]);
+    emit(&fixture, "T 2");
     let relayed = fixture.turno(&[&["--json"], &words[..]].concat()).expect(0);
     assert_eq!(relayed.json()["payload"], json!(2));
     let report: Value = serde_json::from_str(relayed.err.lines().last().unwrap()).unwrap();
@@ -187,7 +186,7 @@ fn only_events_are_printed(fixture: Fixture) {
 }
 
 fn what_waits_for_its_time_is_left(fixture: Fixture) {
-    emit(&fixture, &["T", "1", "--delay", "1h"]);
+    emit(&fixture, "T 1 --delay 1h");
     let relayed = fixture
         .turno(&[&STDOUT[..], &["--until-empty"]].concat())
         .expect(0);
@@ -199,15 +198,12 @@ fn settings_are_of_the_option_then_the_environment_then_the_file(fixture: Fixtur
     let file = "[outbox]\nsink = 'stdout:'\nname = 'of-file'\narchive = true\n";
     std::fs::write(fixture.path("turno.toml"), file).unwrap();
     let relay = |arguments: &[&str], environment: &[(&str, &str)]| {
-        emit(&fixture, &["T", "1"]);
-        let mut command = fixture.command(["outbox", "relay", "--until-empty"]);
+        emit(&fixture, "T 1");
+        let mut command = fixture.command("outbox relay --until-empty");
         command.args(arguments).envs(environment.iter().copied());
         let relayed = Done::of(command.output().unwrap()).expect(0);
         assert_eq!(relayed.out.lines().count(), 1, "{relayed:?}");
-        let listed = fixture.json(
-            0,
-            &["outbox", "list", "--state", "dispatched", "--limit", "1"],
-        );
+        let listed = fixture.json(0, "outbox list --state dispatched --limit 1");
         let last = fixture.json(0, &["outbox", "show", text(&listed["events"][0], "id")]);
         (text(&last, "by").to_owned(), last.get("payload").is_some())
     };
@@ -226,7 +222,7 @@ fn settings_are_of_the_option_then_the_environment_then_the_file(fixture: Fixtur
 }
 
 fn an_outage_spends_no_attempt_and_shows_no_password(fixture: Fixture) {
-    emit(&fixture, &["T", "1"]);
+    emit(&fixture, "T 1");
     let url = nowhere();
     for json in [false, true] {
         let mut words = vec!["-vv", "outbox", "relay", "--sink", &url];
@@ -246,7 +242,7 @@ fn an_outage_spends_no_attempt_and_shows_no_password(fixture: Fixture) {
         } else {
             assert!(printed.starts_with("SENT"), "{printed}");
         }
-        let event = &fixture.json(0, &["outbox", "list"])["events"][0];
+        let event = &fixture.json(0, "outbox list")["events"][0];
         assert_eq!(
             (&event["refused"], &event["doubtful"], text(event, "state")),
             (&json!(0), &json!(0), "pending")
@@ -277,8 +273,8 @@ fn a_second_relay_says_who_is_at_work(fixture: Fixture) {
     assert!(rest.contains("xxx"), "{rest}");
     assert_eq!(first.code(), Some(0));
     // The other one takes over.
-    second.says("the only relay now");
-    emit(&fixture, &["T", "2"]);
+    second.says("this relay is the leader");
+    emit(&fixture, "T 2");
     let printed = second.process.lines().next(LONG).unwrap();
     assert!(printed.contains(r#""payload":2"#), "{printed}");
     assert!(second.stop().is_empty());
@@ -287,14 +283,14 @@ fn a_second_relay_says_who_is_at_work(fixture: Fixture) {
 fn emit_more_than_a_pipe_holds(fixture: &Fixture) {
     let payload = format!("\"{}\"", "x".repeat(500_000));
     std::fs::write(fixture.path("payload.json"), payload).unwrap();
-    emit(fixture, &["T", "@payload.json"]);
+    emit(fixture, "T @payload.json");
 }
 
 /// A relay whose output the test reads itself, or does not read. It is killed when dropped.
 struct Piped(Child);
 
 impl Piped {
-    fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+    fn start(fixture: &Fixture, arguments: impl Arguments) -> Self {
         let mut command = fixture.command(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Piped(command.spawn().unwrap())
@@ -323,7 +319,7 @@ impl Drop for Piped {
 fn a_reader_that_goes_away_ends_it(fixture: Fixture) {
     let mut relay = Piped::start(&fixture, &STDOUT);
     drop(relay.0.stdout.take());
-    emit(&fixture, &["T", "1"]);
+    emit(&fixture, "T 1");
     assert_eq!(relay.code(), Some(1));
     let mut said = String::new();
     let output = relay.0.stderr.as_mut().unwrap();
@@ -352,9 +348,9 @@ fn a_second_signal_ends_it_at_once() {
 #[test]
 fn a_blocked_outbox_does_not_get_empty_and_says_so() {
     let fixture = Fixture::new(Kind::Sqlite);
-    emit(&fixture, &["T", "1", "--key", "k"]);
+    emit(&fixture, "T 1 --key k");
     crate::common::refusing::refuse(&fixture, turno::outbox::OnDead::Block, 1);
-    emit(&fixture, &["T", "2", "--key", "k"]);
+    emit(&fixture, "T 2 --key k");
     let relayed = fixture
         .turno(&[&STDOUT[..], &["--until-empty"]].concat())
         .expect(1);
@@ -362,7 +358,7 @@ fn a_blocked_outbox_does_not_get_empty_and_says_so() {
         relayed.err.contains("outbox list --state blocked") && relayed.out.is_empty(),
         "{relayed:?}"
     );
-    fixture.json(0, &["outbox", "requeue", "--all"]);
+    fixture.json(0, "outbox requeue --all");
     let relayed = fixture
         .turno(&[&STDOUT[..], &["--until-empty"]].concat())
         .expect(0);
@@ -376,28 +372,18 @@ fn refusals_outages_and_recoveries_of_a_broker_are_reported() {
     let url = broker.url();
     let relay = Running::start(
         &fixture,
-        &[
-            "--json",
-            "outbox",
-            "relay",
-            "--sink",
-            &url,
-            "--max-attempts",
-            "1",
-            "--on-dead",
-            "Blocking=block",
-        ],
+        &format!("--json outbox relay --sink {url} --max-attempts 1 --on-dead Blocking=block"),
     );
     // No queue is bound: RabbitMQ returns the event.
-    emit(&fixture, &["Blocking", "1", "--key", "k"]);
+    emit(&fixture, "Blocking 1 --key k");
     relay.says("an event was refused, and is dead");
     let blocked = || (stats(&fixture)["blocked"] == json!(1)).then_some(());
     eventually(LONG, "the event to block its key", blocked);
-    let output = fixture.turno(&["outbox", "list", "--state", "blocked"]);
+    let output = fixture.turno("outbox list --state blocked");
     assert!(output.expect(0).out.contains("ERROR"));
 
     broker.kill_9().unwrap();
-    emit(&fixture, &["Skipped", "2"]);
+    emit(&fixture, "Skipped 2");
     relay.says("nothing can be published; no attempt is spent");
     broker.restart().unwrap();
     relay.says("the sink is there again");
@@ -447,7 +433,7 @@ fn a_webhook_is_called_as_the_environment_and_the_file_say() {
     let fixture = Fixture::new(Kind::Sqlite);
     let relay = |url: &str, more: &[&str]| {
         let words = ["--json", "outbox", "relay", "--until-empty", "--sink", url];
-        let mut command = fixture.command([&words[..], more].concat());
+        let mut command = fixture.command(&[&words[..], more].concat());
         // Not a real secret; base64 of 24 bytes.
         command.env(
             "TURNO_WEBHOOK_SECRET",
@@ -458,7 +444,7 @@ fn a_webhook_is_called_as_the_environment_and_the_file_say() {
     let file = "[outbox]\nallow_private = true\nmax_attempts = 1\n";
     std::fs::write(fixture.path("turno.toml"), file).unwrap();
     let (url, requests) = web_server("204 No Content");
-    emit(&fixture, &["T", "1"]);
+    emit(&fixture, "T 1");
     let relayed = relay(&url, &[]);
     assert_eq!(relayed.json()["sent"], json!(1), "{relayed:?}");
     assert!(!relayed.err.contains("whsec_"), "{relayed:?}");
@@ -473,16 +459,14 @@ fn a_webhook_is_called_as_the_environment_and_the_file_say() {
     );
     // A server that refuses; the file's limit, and the option that overrides it.
     let (url, _requests) = web_server("500 Oops");
-    emit(&fixture, &["T", "2"]);
+    emit(&fixture, "T 2");
     let refused = relay(&url, &["--max-attempts", "1000"]).json();
     assert!(refused["refused"].as_u64() >= Some(1), "{refused}");
     assert_eq!(stats(&fixture)["dead"], json!(0), "it is tried again");
-    emit(&fixture, &["T", "3"]);
+    emit(&fixture, "T 3");
     let refused = relay(&url, &[]).json();
     assert!(refused["dead"].as_u64() >= Some(1), "{refused}");
-    let dead = fixture
-        .turno(&["outbox", "list", "--state", "dead"])
-        .expect(0);
+    let dead = fixture.turno("outbox list --state dead").expect(0);
     assert!(dead.out.contains("500"), "{dead:?}");
 }
 
@@ -548,7 +532,7 @@ fn an_unsigned_webhook_is_warned_about() {
     let (url, _requests) = web_server("204 No Content");
     let file = |more: &str| format!("[outbox]\nallow_private = true\nsink = \"{url}\"\n{more}");
     let webhook = || {
-        let findings = fixture.json(0, &["doctor"])["findings"].clone();
+        let findings = fixture.json(0, "doctor")["findings"].clone();
         let findings = findings.as_array().unwrap().clone();
         findings
             .into_iter()
@@ -558,7 +542,7 @@ fn an_unsigned_webhook_is_warned_about() {
     for number in ["1", "2"] {
         emit(&fixture, &["T", number]);
     }
-    let relayed = fixture.turno(&["outbox", "relay", "--until-empty", "--batch", "2"]);
+    let relayed = fixture.turno("outbox relay --until-empty --batch 2");
     let relayed = relayed.expect(0);
     assert_eq!(relayed.err.matches(WARNING).count(), 1, "{relayed:?}");
     let finding = webhook().expect("doctor knows");
@@ -567,9 +551,7 @@ fn an_unsigned_webhook_is_warned_about() {
     // Not a real secret; base64 of 24 bytes.
     let secret = "secret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n";
     std::fs::write(fixture.path("turno.toml"), file(secret)).unwrap();
-    let relayed = fixture
-        .turno(&["outbox", "relay", "--until-empty"])
-        .expect(0);
+    let relayed = fixture.turno("outbox relay --until-empty").expect(0);
     assert!(!relayed.err.contains(WARNING), "{relayed:?}");
     assert_eq!(webhook(), None);
 }

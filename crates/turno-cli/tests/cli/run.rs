@@ -66,7 +66,7 @@ fn the_commands_own_code_is_passed_on(fixture: Fixture) {
 
 fn the_command_knows_its_lease(fixture: Fixture) {
     let script = "env | grep ^TURNO_ | sort";
-    let mut command = fixture.command([
+    let mut command = fixture.command(&[
         "run", "--lock", "job", "--owner", "me", "--", "sh", "-c", script,
     ]);
     let done = Done::of(command.output().unwrap()).expect(0);
@@ -87,23 +87,23 @@ fn the_command_knows_its_lease(fixture: Fixture) {
         variables, expected,
         "and nothing of what turno tells itself"
     );
-    let entry = &fixture.json(0, &["lock", "history", "job"])["history"][0];
+    let entry = &fixture.json(0, "lock history job")["history"][0];
     assert_eq!(entry["token"].to_string(), token);
 }
 
 fn a_busy_lock_runs_nothing(fixture: Fixture) {
-    fixture.json(0, &["lock", "acquire", "job", "--user", "1"]);
+    fixture.json(0, "lock acquire job --user 1");
     let done = run(&fixture, &["touch", "ran"]).expect(75);
     assert!(done.err.contains("User: 1"), "{done:?}");
-    let busy = fixture.json(75, &["run", "--lock", "job", "--", "touch", "ran"]);
+    let busy = fixture.json(75, "run --lock job -- touch ran");
     assert_eq!(text(&busy, "code"), "busy");
     assert!(!fixture.path("ran").exists());
 }
 
 fn the_lock_is_held_meanwhile_and_released_after(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     let script = "read -r line; exit 9";
-    let mut command = fixture.command([
+    let mut command = fixture.command(&[
         "run",
         "--lock",
         "job",
@@ -118,7 +118,7 @@ fn the_lock_is_held_meanwhile_and_released_after(fixture: Fixture) {
     eventually(LONG, "the lock to be held", || {
         fixture.is_locked("job").then_some(())
     });
-    let holder = fixture.json(0, &["lock", "status", "job"])["holder"].clone();
+    let holder = fixture.json(0, "lock status job")["holder"].clone();
     assert_eq!(
         (text(&holder, "description"), &holder["pid"]),
         ("night run", &json!(process.id()))
@@ -127,10 +127,7 @@ fn the_lock_is_held_meanwhile_and_released_after(fixture: Fixture) {
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(9));
     assert!(!fixture.is_locked("job"));
     assert_eq!(
-        text(
-            &fixture.json(0, &["lock", "history", "job"])["history"][0],
-            "event"
-        ),
+        text(&fixture.json(0, "lock history job")["history"][0], "event"),
         "released"
     );
 }
@@ -142,8 +139,8 @@ fn a_command_that_cannot_be_run_leaves_no_lock(fixture: Fixture) {
     run(&fixture, &["./data"]).expect(126);
     run(&fixture, &["/"]).expect(126);
     assert!(!fixture.is_locked("job"));
-    fixture.turno(&["run", "--lock", "job"]).expect(2);
-    fixture.turno(&["run", "--lock", "job", "--"]).expect(2);
+    fixture.turno("run --lock job").expect(2);
+    fixture.turno("run --lock job --").expect(2);
 }
 
 fn the_lease_is_renewed_for_as_long_as_it_takes(fixture: Fixture) {
@@ -151,23 +148,15 @@ fn the_lease_is_renewed_for_as_long_as_it_takes(fixture: Fixture) {
         "run", "--lock", "job", "--ttl", "1s", "--", "sh", "-c", WORK,
     ]);
     process.lines().expect_line("pid", LONG);
-    let first = fixture.json(0, &["lock", "status", "job"])["holder"].clone();
+    let first = fixture.json(0, "lock status job")["holder"].clone();
     // Until well after its first expiry.
     let deadline = text(&first, "expires_at").to_owned();
     eventually(LONG, "a second to pass in the store", || {
-        let other = fixture.json(0, &["lock", "acquire", "clock", "--owner", "me"]);
+        let other = fixture.json(0, "lock acquire clock --owner me");
         let now = text(
             &fixture.json(
                 0,
-                &[
-                    "lock",
-                    "renew",
-                    "clock",
-                    "--lease",
-                    text(&other, "id"),
-                    "--ttl",
-                    "1ms",
-                ],
+                &format!("lock renew clock --lease {} --ttl 1ms", text(&other, "id")),
             ),
             "acquired_at",
         )
@@ -178,7 +167,7 @@ fn the_lease_is_renewed_for_as_long_as_it_takes(fixture: Fixture) {
         );
         (now > deadline).then_some(())
     });
-    let still = fixture.json(0, &["lock", "status", "job"])["holder"].clone();
+    let still = fixture.json(0, "lock status job")["holder"].clone();
     assert_eq!(still["token"], first["token"]);
     assert!(process.wait_timeout(std::time::Duration::ZERO).is_none());
     process.term();
@@ -230,11 +219,9 @@ fn signals_reach_the_command_and_what_it_started(fixture: Fixture) {
 }
 
 fn a_signal_while_waiting_ends_the_wait(fixture: Fixture) {
-    fixture.json(0, &["lock", "acquire", "job", "--ttl", "300s"]);
-    let process = fixture.start(&[
-        "run", "--lock", "job", "--wait", "300s", "--", "touch", "ran",
-    ]);
-    let waiters = || fixture.json(0, &["lock", "status", "job"])["waiters"].as_i64();
+    fixture.json(0, "lock acquire job --ttl 300s");
+    let process = fixture.start("run --lock job --wait 300s -- touch ran");
+    let waiters = || fixture.json(0, "lock status job")["waiters"].as_i64();
     eventually(LONG, "the waiter to sign in", || {
         (waiters() == Some(1)).then_some(())
     });
@@ -285,7 +272,7 @@ fn killing_turno_kills_the_command(fixture: Fixture) {
     });
     // The lock was not released, and ends with its TTL.
     assert!(fixture.is_locked("job"));
-    fixture.json(0, &["lock", "acquire", "job", "--wait", "10s"]);
+    fixture.json(0, "lock acquire job --wait 10s");
 }
 
 fn a_broken_lock_ends_the_command(fixture: Fixture) {
@@ -293,20 +280,15 @@ fn a_broken_lock_ends_the_command(fixture: Fixture) {
         "run", "--lock", "job", "--ttl", "1500ms", "--", "sh", "-c", STUBBORN,
     ]);
     let pid = process.lines().expect_line("pid", LONG);
-    let token = fixture.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
-    fixture.json(
-        0,
-        &[
-            "lock", "break", "job", "--token", &token, "--reason", "test",
-        ],
-    );
+    let token = fixture.json(0, "lock status job")["holder"]["token"].to_string();
+    fixture.json(0, &format!("lock break job --token {token} --reason test"));
     process.lines().expect_line("got TERM", LONG);
     // It ignores the signal, so it is killed.
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
     assert!(!is_running(&pid));
     assert_eq!(
         text(
-            &fixture.json(0, &["lock", "history", "job", "--limit", "1"])["history"][0],
+            &fixture.json(0, "lock history job --limit 1")["history"][0],
             "event"
         ),
         "late"
@@ -319,13 +301,8 @@ fn a_command_that_ends_after_a_signal_is_not_killed(fixture: Fixture) {
         "run", "--lock", "job", "--ttl", "1500ms", "--", "sh", "-c", script,
     ]);
     process.lines().expect_line("pid", LONG);
-    let token = fixture.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
-    fixture.json(
-        0,
-        &[
-            "lock", "break", "job", "--token", &token, "--reason", "test",
-        ],
-    );
+    let token = fixture.json(0, "lock status job")["holder"]["token"].to_string();
+    fixture.json(0, &format!("lock break job --token {token} --reason test"));
     // Its own success does not count, because the lease was lost.
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
     assert!(fixture.path("cleaned").exists());
@@ -334,20 +311,15 @@ fn a_command_that_ends_after_a_signal_is_not_killed(fixture: Fixture) {
 fn a_lost_lease_is_reported(fixture: Fixture) {
     let script = "echo ready; read -r line; exit $line";
     for (says, code) in [("0", 1), ("6", 6)] {
-        let mut command = fixture.command([
+        let mut command = fixture.command(&[
             "run", "--lock", "job", "--ttl", "300s", "--", "sh", "-c", script,
         ]);
         let process =
             turno_testkit::Process::spawn(command.stdin(Stdio::piped()).stderr(Stdio::null()))
                 .unwrap();
         process.lines().expect_line("ready", LONG);
-        let token = fixture.json(0, &["lock", "status", "job"])["holder"]["token"].to_string();
-        fixture.json(
-            0,
-            &[
-                "lock", "break", "job", "--token", &token, "--reason", "test",
-            ],
-        );
+        let token = fixture.json(0, "lock status job")["holder"]["token"].to_string();
+        fixture.json(0, &format!("lock break job --token {token} --reason test"));
         // Long before the next renewal would have detected it.
         std::io::Write::write_all(
             &mut process.take_stdin().unwrap(),
@@ -359,20 +331,10 @@ fn a_lost_lease_is_reported(fixture: Fixture) {
 }
 
 fn a_held_lock_is_waited_for(fixture: Fixture) {
-    let first = fixture.start(&[
-        "run",
-        "--lock",
-        "job",
-        "--",
-        "sh",
-        "-c",
-        "echo pid $$; sleep 0.3",
-    ]);
+    let first = fixture.start("run --lock job -- sh -c 'echo pid $$; sleep 0.3'");
     first.lines().expect_line("pid", LONG);
     let done = fixture
-        .turno(&[
-            "run", "--lock", "job", "--wait", "60s", "--fifo", "--", "echo", "mine",
-        ])
+        .turno("run --lock job --wait 60s --fifo -- echo mine")
         .expect(0);
     assert_eq!(done.out, "mine\n");
     assert!(first.wait_timeout(LONG).unwrap().success());
@@ -387,7 +349,7 @@ fn several_may_share(fixture: Fixture) {
     };
     let both = [held(&["--permits", "2"]), held(&["--permits", "2"])];
     fixture
-        .turno(&["run", "--lock", "job", "--permits", "2", "--", "true"])
+        .turno("run --lock job --permits 2 -- true")
         .expect(75);
     for process in &both {
         process.term();

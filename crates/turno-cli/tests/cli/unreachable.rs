@@ -29,7 +29,7 @@ async fn guarded(fixture: &Fixture) -> (TcpProxy, Process, String) {
         .await
         .unwrap();
     let through = proxy.url_for(&fixture.store);
-    let mut command = fixture.command([
+    let mut command = fixture.command(&[
         "--store", &through, "run", "--lock", "job", "--ttl", TTL, "--", "sh", "-c", STUBBORN,
     ]);
     let process = Process::spawn(command.stderr(Stdio::null())).unwrap();
@@ -59,7 +59,7 @@ fn stopped_in_time(fixture: &Fixture, process: &Process, pid: &str) {
     assert!(left > 0, "KILL came {} ms after the expiry", -left);
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(1));
     // No other caller could have acquired it meanwhile, and one can now.
-    fixture.json(0, &["lock", "acquire", "job", "--wait", "30s"]);
+    fixture.json(0, "lock acquire job --wait 30s");
 }
 
 #[tokio::test(flavor = "multi_thread")]

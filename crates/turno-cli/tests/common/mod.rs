@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where its expectation does")]
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod arguments;
 pub mod refusing;
 
 use std::ffi::OsStr;
@@ -15,6 +16,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use turno::store::postgres::Target;
 use turno_testkit::{PostgresServer, Process};
+
+use self::arguments::Arguments;
 
 /// The program under test.
 pub const TURNO: &str = env!("CARGO_BIN_EXE_turno");
@@ -73,27 +76,28 @@ impl Fixture {
     }
 
     /// Returns `turno` with these arguments, not started yet.
-    pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+    pub fn command(&self, arguments: impl Arguments) -> Command {
         let mut command = self.program(TURNO);
-        command.args(arguments);
+        command.args(arguments.words());
         command
     }
 
     /// Runs `turno` to its end.
     #[track_caller]
-    pub fn turno(&self, arguments: &[&str]) -> Done {
+    pub fn turno(&self, arguments: impl Arguments) -> Done {
         Done::of(self.command(arguments).output().unwrap())
     }
 
     /// Runs `turno --json`, and expects it to exit with `code` and to print one object.
     #[track_caller]
-    pub fn json(&self, code: i32, arguments: &[&str]) -> Value {
-        let done = self.turno(&[&["--json"], arguments].concat());
-        done.expect(code).json()
+    pub fn json(&self, code: i32, arguments: impl Arguments) -> Value {
+        let mut command = self.command("--json");
+        let done = command.args(arguments.words()).output();
+        Done::of(done.unwrap()).expect(code).json()
     }
 
     /// Starts `turno` and reads its output line by line. Its standard error is not read.
-    pub fn start(&self, arguments: &[&str]) -> Process {
+    pub fn start(&self, arguments: impl Arguments) -> Process {
         Process::spawn(self.command(arguments).stderr(Stdio::null())).unwrap()
     }
 
@@ -221,8 +225,8 @@ impl Done {
 }
 
 /// Runs `turno` with this standard input.
-pub fn piped(fixture: &Fixture, words: &[&str], input: &[u8]) -> Done {
-    let mut command = fixture.command(words);
+pub fn piped(fixture: &Fixture, arguments: impl Arguments, input: &[u8]) -> Done {
+    let mut command = fixture.command(arguments);
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -202,7 +202,7 @@ impl Site {
 /// Starts a server on this port, or returns `None` if it cannot listen there.
 fn serve(fixture: &Fixture, port: u16) -> Option<Process> {
     let listen = format!("127.0.0.1:{port}");
-    let mut command = fixture.command(["serve", "--listen", &listen]);
+    let mut command = fixture.command(&["serve", "--listen", &listen]);
     let process = Process::spawn(command.stderr(Stdio::null())).unwrap();
     process.lines().next(LONG)?;
     Some(process)

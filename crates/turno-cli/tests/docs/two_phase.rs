@@ -38,7 +38,7 @@ fn a_push_can_be_prepared_until_a_worker_is_idle() {
     // Without a worker it can be prepared.
     run(succeeds);
     run("commit prepared 'invoice-9';");
-    let server = Server::start(&fixture, &[]);
+    let server = Server::start(&fixture, "");
     let claim = json!({"worker": "w", "wait": "50s"});
     let pushed = server
         .post("/v1/inbox/letters/claim", claim.clone())

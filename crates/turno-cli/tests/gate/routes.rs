@@ -4,7 +4,7 @@ use crate::common::{Fixture, Kind, text};
 
 fn check(fixture: &Fixture, routes: &str) -> crate::common::Done {
     std::fs::write(fixture.path("routes.toml"), routes).unwrap();
-    fixture.turno(&["--json", "gate", "--check", "--routes", "routes.toml"])
+    fixture.turno("--json gate --check --routes routes.toml")
 }
 
 #[test]
@@ -45,9 +45,7 @@ fn a_bad_file_is_refused_with_the_place_of_what_is_wrong() {
             "{routes}\n{detail}"
         );
     }
-    let refused = fixture
-        .turno(&["gate", "--check", "--routes", "none.toml"])
-        .expect(2);
+    let refused = fixture.turno("gate --check --routes none.toml").expect(2);
     assert!(
         refused.err.contains("none.toml cannot be read"),
         "{refused:?}"
@@ -69,9 +67,7 @@ fn a_good_file_is_explained() {
         ("certificacion", "content", Some(0))
     );
     assert_eq!(output["routes"][2]["switch"], "shadow");
-    let output = fixture
-        .turno(&["gate", "--check", "--routes", "routes.toml"])
-        .expect(0);
+    let output = fixture.turno("gate --check --routes routes.toml").expect(0);
     for said in [
         "POST /disposicionimss/certificacion",
         "200 with a custom response",

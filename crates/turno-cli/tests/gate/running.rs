@@ -7,7 +7,7 @@ use std::thread;
 
 use turno_testkit::Process;
 
-use crate::common::{Done, Fixture, Kind, LONG, TURNO};
+use crate::common::{Done, Fixture, Kind, LONG};
 use crate::legacy::{Gate, Legacy, ROUTES, assert_processed};
 
 fn fixture() -> Fixture {
@@ -16,20 +16,12 @@ fn fixture() -> Fixture {
     fixture
 }
 
-const WORDS: [&str; 5] = [
-    "gate",
-    "--routes",
-    "routes.toml",
-    "--upstream",
-    "http://127.0.0.1:9",
-];
+const GATE: &str = "gate --routes routes.toml --upstream http://127.0.0.1:9";
 
 #[test]
 fn what_it_cannot_work_with_is_refused_at_the_start() {
     let fixture = fixture();
-    let refused = fixture
-        .turno(&["gate", "--routes", "routes.toml"])
-        .expect(2);
+    let refused = fixture.turno("gate --routes routes.toml").expect(2);
     assert!(refused.err.contains("--upstream"), "{refused:?}");
     for (upstream, says) in [
         ("https://x", "no TLS"),
@@ -45,19 +37,19 @@ fn what_it_cannot_work_with_is_refused_at_the_start() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let refused = fixture
-        .turno(&[&WORDS[..], &["--listen", &address]].concat())
+        .turno(&format!("{GATE} --listen {address}"))
         .expect(2);
     assert!(refused.err.contains("--listen"), "{refused:?}");
     let refused = fixture
-        .turno(&[&WORDS[..], &["--store", "sqlite:/nowhere/at/all.db"]].concat())
+        .turno(&format!("{GATE} --store sqlite:/nowhere/at/all.db"))
         .expect(1);
     assert!(refused.err.contains("/nowhere/at/all.db"), "{refused:?}");
     std::fs::write(fixture.path("secret"), "short\n").unwrap();
     let refused = fixture
-        .turno(&[&WORDS[..], &["--secret-file", "secret"]].concat())
+        .turno(&format!("{GATE} --secret-file secret"))
         .expect(2);
     assert!(refused.err.contains("too short"), "{refused:?}");
-    let mut command = fixture.command(WORDS);
+    let mut command = fixture.command(GATE);
     let refused = Done::of(command.env("TURNO_ONCE_SECRET", "s3cret").output().unwrap()).expect(2);
     assert!(
         refused.err.contains("too short") && !refused.err.contains("s3cret"),
@@ -69,12 +61,9 @@ fn what_it_cannot_work_with_is_refused_at_the_start() {
 fn it_says_where_it_listens_and_warns_where_others_can_reach_it() {
     let fixture = fixture();
     for (listen, warns) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
-        let mut command = fixture.program(TURNO);
+        let mut command = fixture.command(&format!("{GATE} --listen {listen}"));
         let (mut reader, writer) = std::io::pipe().unwrap();
-        command
-            .args(WORDS)
-            .args(["--listen", listen])
-            .stderr(writer);
+        command.stderr(writer);
         let process = Process::spawn(&mut command).unwrap();
         // Ends with the process, which now holds the only other end.
         drop(command);
@@ -153,7 +142,7 @@ fn a_secret_changes_what_is_stored() {
 fn silence_is_no_output() {
     // With `--json`, a gate prints nothing else on its standard output.
     let fixture = fixture();
-    let mut command = fixture.command(&WORDS[..]);
+    let mut command = fixture.command(GATE);
     command
         .args(["--json", "--listen", "127.0.0.1:0"])
         .stderr(Stdio::null());

@@ -17,6 +17,7 @@ use turno_client::Client;
 use turno_client::api::duration::WireDuration;
 use turno_client::api::lock::{Acquire, LockOutcome};
 use turno_testkit::Process;
+use turno_testkit::conformance::acquired;
 
 use crate::common::{Fixture, Kind, LONG};
 use crate::log::as_application;
@@ -133,7 +134,7 @@ pub fn claim_waiter(turno: &Turno, queue: &str) -> JoinHandle<usize> {
 
 /// Acquires a free lock.
 pub async fn hold(lock: Lock) -> Lease {
-    lock.ttl(HOUR).acquire().await.unwrap().acquired().unwrap()
+    acquired(lock.ttl(HOUR)).await
 }
 
 /// A `turno serve` that runs until it is dropped.
@@ -164,7 +165,7 @@ pub fn serve(url: &str, settings: &str) -> Serving {
     let mut fixture = Fixture::new(Kind::Sqlite);
     fixture.store = as_application(url, "serve");
     std::fs::write(fixture.path("turno.toml"), settings).unwrap();
-    let mut command = fixture.command(["serve", "--listen", "127.0.0.1:0"]);
+    let mut command = fixture.command("serve --listen 127.0.0.1:0");
     let process = Process::spawn(&mut command).unwrap();
     let line = process.lines().expect_line("listening on ", LONG);
     Serving {

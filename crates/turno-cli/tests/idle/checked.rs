@@ -1,10 +1,11 @@
 //! A listening connection is checked without a statement: every ten seconds if the URL has several hosts.
 
 use std::time::SystemTime;
+use turno_testkit::sql::client;
 
-use tokio_postgres::{Client, NoTls, Row};
+use tokio_postgres::Row;
 use turno::Settings;
-use turno_testkit::eventually_async;
+use turno_testkit::{Sql as _, eventually_async};
 
 use crate::actors::{connect, worker};
 use crate::common::LONG;
@@ -41,11 +42,11 @@ async fn an_empty_statement_is_noticed() {
     let (url, database) = new_database();
     let checked = client(&format!("{url}?application_name=worker")).await;
     let sql = "select 'turno.notifies'";
-    checked.batch_execute(sql).await.unwrap();
+    checked.run(sql).await;
     let observer = client(&url).await;
     let before = observer.query_typed_one(LISTENER, &[]).await.unwrap();
     let sent = statements(&database)["worker"];
-    checked.batch_execute("").await.unwrap();
+    checked.run("").await;
     let pid: i32 = before.get("pid");
     let after = format!(
         "select pid, query, query_start, state_change from pg_stat_activity where pid = {pid}"
@@ -65,10 +66,4 @@ fn asked(row: &Row) -> (i32, String, SystemTime) {
 
 fn changed(row: &Row) -> SystemTime {
     row.get("state_change")
-}
-
-async fn client(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
 }

@@ -1,10 +1,11 @@
 //! Changes that a program which sleeps for a quarter of an hour could miss.
 
 use std::time::Duration;
+use turno_testkit::sql::client;
 
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use turno::Settings;
-use turno_testkit::eventually_async;
+use turno_testkit::{Sql as _, eventually_async};
 
 use crate::actors::{Done, connect, worker};
 use crate::common::LONG;
@@ -13,19 +14,11 @@ use crate::log::{new_database, statements, until_silent};
 /// Longer than a worker needs after a notification or a poll.
 const MISSED: Duration = Duration::from_secs(5);
 
-async fn client(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
 /// Starts a push that is in progress when the worker goes to sleep, and has not seen the worker's mark.
 async fn push_under_way(url: &str, begin: &str) -> (Client, Done) {
     let open = client(url).await;
-    open.batch_execute(begin).await.unwrap();
-    open.batch_execute("select turno.inbox_push('q', '\"late\"')")
-        .await
-        .unwrap();
+    open.run(begin).await;
+    open.run("select turno.inbox_push('q', '\"late\"')").await;
     let turno = connect(url, "worker", Settings::default()).await;
     let done = worker(&turno, "q");
     let watcher = client(url).await;
@@ -50,7 +43,7 @@ async fn a_push_that_was_under_way_is_found() {
         (looks() > before + 20).then_some(())
     })
     .await;
-    open.batch_execute("commit").await.unwrap();
+    open.run("commit").await;
     assert_eq!(done.next().await, "late");
 }
 
@@ -68,10 +61,10 @@ async fn without_waiting_for_pushes_under_way_one_is_missed() {
           assert position(rule in was) > 0;
           execute replace(was, rule, 'true');
         end $do$";
-    owner.batch_execute(believe).await.unwrap();
+    owner.run(believe).await;
     let (open, mut done) = push_under_way(&url, "begin").await;
     until_silent(&[&database]).await;
-    open.batch_execute("commit").await.unwrap();
+    open.run("commit").await;
     assert!(done.is_silent(MISSED).await, "it was notified of nothing");
 }
 
@@ -81,16 +74,12 @@ async fn a_push_from_an_old_snapshot_wakes() {
     let (url, database) = new_database();
     let turno = connect(&url, "worker", Settings::default()).await;
     let open = client(&url).await;
-    open.batch_execute(
-        "begin isolation level repeatable read; select count(*) from turno.inbox_listener",
-    )
-    .await
-    .unwrap();
+    open.run("begin isolation level repeatable read; select count(*) from turno.inbox_listener")
+        .await;
     let mut done = worker(&turno, "q");
     until_silent(&[&database]).await;
-    open.batch_execute("select turno.inbox_push('q', '\"old\"'); commit")
-        .await
-        .unwrap();
+    open.run("select turno.inbox_push('q', '\"old\"'); commit")
+        .await;
     assert_eq!(done.next().await, "old");
 }
 
@@ -121,7 +110,7 @@ async fn a_worker_that_is_gone_is_forgotten() {
     let turno = connect(&url, "worker", Settings::default()).await;
     let gone = "insert into turno.inbox_listener values ('q', now() + '1 hour', '1')";
     let owner = client(&url).await;
-    owner.batch_execute(gone).await.unwrap();
+    owner.run(gone).await;
     turno.store().inbox_rouse("q").await.unwrap();
     let left = "select until < now() + '1 minute' from turno.inbox_listener where queue = 'q'";
     let rows = owner.query_typed(left, &[]).await.unwrap();

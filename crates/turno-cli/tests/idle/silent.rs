@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinError;
 use turno::Settings;
 use turno::outbox::{Event, Mode};
+use turno_testkit::conformance::acquired;
 use turno_testkit::eventually_async;
 
 use crate::actors::*;
@@ -24,22 +25,8 @@ async fn who_has_nothing_to_do_sends_nothing() {
     let (alone_url, alone_database) = new_database();
     let connect = async |url: &str, name: &str| connect(url, name, Settings::default()).await;
     let other = connect(&url, "other").await;
-    let held = other
-        .lock("r")
-        .ttl(HOUR)
-        .acquire()
-        .await
-        .unwrap()
-        .acquired()
-        .unwrap();
-    let lined = other
-        .lock("line")
-        .ttl(HOUR)
-        .acquire()
-        .await
-        .unwrap()
-        .acquired()
-        .unwrap();
+    let held = acquired(other.lock("r").ttl(HOUR)).await;
+    let lined = acquired(other.lock("line").ttl(HOUR)).await;
     let run = other
         .once("k")
         .lease(HOUR)
@@ -160,14 +147,7 @@ async fn a_bound_of_a_second_is_kept() {
     settings.idle_poll_max = Duration::from_secs(1);
     let connect = async |name: &str| connect(&url, name, settings.clone()).await;
     let other = connect("other").await;
-    let _held = other
-        .lock("r")
-        .ttl(HOUR)
-        .acquire()
-        .await
-        .unwrap()
-        .acquired()
-        .unwrap();
+    let _held = acquired(other.lock("r").ttl(HOUR)).await;
     let _run = other
         .once("k")
         .lease(HOUR)

@@ -2,13 +2,14 @@
 //! waiting programs find their work by polling.
 
 use std::future::poll_fn;
+use turno_testkit::sql::client;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 use turno::outbox::Mode;
 use turno::{Settings, Turno};
-use turno_testkit::{PostgresServer, eventually_async};
+use turno_testkit::{PostgresServer, Sql as _, eventually_async};
 
 use crate::actors::*;
 use crate::common::LONG;
@@ -45,7 +46,7 @@ impl Scene {
             waiting.push(connect(&url, name, Settings::default()).await);
         }
         let owner = client(&url).await;
-        owner.batch_execute(sql).await.unwrap();
+        owner.run(sql).await;
         let (listener, heard) = listen(&url).await;
         let mut gives = vec![
             "select turno.inbox_push('q', '\"1\"')".to_owned(),
@@ -114,10 +115,7 @@ impl Scene {
             prepare(&self.owner, give)
                 .await
                 .unwrap_or_else(|code| panic!("{give}: {code}"));
-            self.owner
-                .batch_execute("commit prepared 'given'")
-                .await
-                .unwrap();
+            self.owner.run("commit prepared 'given'").await;
         }
     }
 
@@ -133,10 +131,7 @@ impl Scene {
 
     /// Returns whether there was no notification since the last call.
     async fn heard_nothing(&mut self) -> bool {
-        self.owner
-            .batch_execute("notify turno_lock, 'end'")
-            .await
-            .unwrap();
+        self.owner.run("notify turno_lock, 'end'").await;
         let next = tokio::time::timeout(LONG, self.heard.recv()).await;
         next.unwrap().unwrap() == "end"
     }
@@ -165,7 +160,7 @@ async fn with_notifications_it_cannot() {
     }
     assert!(scene.heard_nothing().await, "all was rolled back");
     for give in &scene.gives {
-        scene.owner.batch_execute(give).await.unwrap();
+        scene.owner.run(give).await;
     }
     scene.expect_all_found().await;
     assert!(!scene.heard_nothing().await);
@@ -176,13 +171,13 @@ async fn with_notifications_it_cannot() {
 async fn programs_follow_a_change_of_the_setting() {
     let mut scene = Scene::start("", Mode::Parallel).await;
     scene.until_all_wait(true).await;
-    scene.owner.batch_execute(OFF).await.unwrap();
+    scene.owner.run(OFF).await;
     scene.until_all_wait(false).await;
     scene.give_prepared().await;
     scene.expect_all_found().await;
     assert!(scene.heard_nothing().await);
 
-    scene.owner.batch_execute(ON).await.unwrap();
+    scene.owner.run(ON).await;
     let sure =
         "select count(*) from turno.inbox_listener l, turno.inbox_idle(l.queue, '1 second') i
         where l.queue in ('q', '$outbox') and i.sure is not null";
@@ -194,14 +189,8 @@ async fn programs_follow_a_change_of_the_setting() {
     let push = "select turno.inbox_push('q', '\"2\"')";
     let code = prepare(&scene.owner, push).await;
     assert_eq!(code, Err(CANNOT_PREPARE.to_owned()));
-    scene.owner.batch_execute(push).await.unwrap();
+    scene.owner.run(push).await;
     assert_eq!(scene.worker.next().await, "2");
-}
-
-async fn client(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
 }
 
 /// Listens until the client is dropped.
@@ -217,9 +206,8 @@ async fn listen(url: &str) -> (Client, UnboundedReceiver<String>) {
         }
     });
     client
-        .batch_execute("listen turno_lock; listen turno_inbox; listen turno_once")
-        .await
-        .unwrap();
+        .run("listen turno_lock; listen turno_inbox; listen turno_once")
+        .await;
     (client, heard)
 }
 
@@ -237,6 +225,6 @@ async fn prepare(client: &Client, sql: &str) -> Result<(), String> {
     let Err(error) = client.batch_execute(&prepare).await else {
         return Ok(());
     };
-    client.batch_execute("rollback").await.unwrap();
+    client.run("rollback").await;
     Err(error.code().unwrap().code().to_owned())
 }

@@ -115,7 +115,7 @@ fn the_settings_of_the_service_start_a_server() {
         .replace("/var/lib/turno", fixture.folder.path().to_str().unwrap())
         .replace("127.0.0.1:7117", "127.0.0.1:0");
     fs::write(fixture.path("turno.toml"), text).unwrap();
-    let mut command = fixture.command(["serve", "--json"]);
+    let mut command = fixture.command("serve --json");
     command.env_remove("TURNO_STORE");
     let server = turno_testkit::Process::spawn(&mut command).unwrap();
     let line = server.lines().next(crate::common::LONG).unwrap();

@@ -181,7 +181,7 @@ fn words_of(pid: &str) -> String {
 fn all_scenarios_take_less_than_a_minute_and_need_nothing() {
     let fixture = Fixture::new(Kind::Sqlite);
     let started = Instant::now();
-    let mut command = fixture.command(["demo"]);
+    let mut command = fixture.command("demo");
     let done = Done::of(command.env_remove("TURNO_STORE").output().unwrap()).expect(0);
     println!("all of them in {:.1?}", started.elapsed());
     assert!(started.elapsed() < LONG);

@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::json;
 use turno_testkit::eventually;
 
+use crate::common::arguments::Arguments;
 use crate::common::{Done, Fixture, Kind, LONG, text};
 use crate::pair::Served;
 
@@ -13,8 +14,10 @@ fn served() -> Served {
 }
 
 #[track_caller]
-fn json(served: &Served, code: i32, words: &[&str]) -> Done {
-    served.turno(&[&["--json"], words].concat()).expect(code)
+fn json(served: &Served, code: i32, arguments: impl Arguments) -> Done {
+    let mut command = served.command("--json");
+    let done = command.args(arguments.words()).output();
+    Done::of(done.unwrap()).expect(code)
 }
 
 #[test]
@@ -50,14 +53,7 @@ fn one_of_them_is_named() {
     let both = json(
         &served,
         2,
-        &[
-            "--store",
-            "sqlite:x.db",
-            "--server",
-            &served.url,
-            "lock",
-            "list",
-        ],
+        &format!("--store sqlite:x.db --server {} lock list", served.url),
     );
     assert_eq!(text(&both.error(), "field"), "server");
     // An option takes precedence over the variable of the other.
@@ -79,10 +75,10 @@ fn one_of_them_is_named() {
     // And a variable over the file.
     let file = format!("server = {:?}", served.url);
     fs::write(elsewhere.path("turno.toml"), file).unwrap();
-    elsewhere.turno(&["migrate"]).expect(0);
-    let mine = elsewhere.json(0, &["lock", "list"]);
+    elsewhere.turno("migrate").expect(0);
+    let mine = elsewhere.json(0, "lock list");
     assert_eq!(mine, json!({"locks": []}));
-    let mut unsaid = elsewhere.command(["--json", "lock", "list"]);
+    let mut unsaid = elsewhere.command("--json lock list");
     let through = Done::of(unsaid.env_remove("TURNO_STORE").output().unwrap());
     assert_eq!(
         through.expect(0).json()["locks"][0]["resource"],
@@ -117,8 +113,8 @@ fn an_unreachable_server_is_reported() {
 #[test]
 fn a_doctor_examines_the_store_behind() {
     let served = served();
-    let report = json(&served, 0, &["doctor"]).json();
-    let of_store = served.fixture.json(0, &["doctor"]);
+    let report = json(&served, 0, "doctor").json();
+    let of_store = served.fixture.json(0, "doctor");
     let checks = |report: &serde_json::Value| {
         let findings = report["findings"].as_array().unwrap().iter();
         findings
@@ -126,7 +122,7 @@ fn a_doctor_examines_the_store_behind() {
             .collect::<Vec<_>>()
     };
     assert_eq!(checks(&report), checks(&of_store));
-    assert!(served.turno(&["doctor"]).expect(0).out.contains("schema"));
+    assert!(served.turno("doctor").expect(0).out.contains("schema"));
 }
 
 #[test]
@@ -149,7 +145,7 @@ fn a_token_is_sent_to_the_server_only() {
     let operator = create(&["cashier", "--role", "operate", "--prefix", "pay/"]);
     // A server without tokens checks from time to time whether there is one now.
     eventually(LONG, "the server to want a token", || {
-        let shut_out = served.turno(&["--json", "lock", "list"]);
+        let shut_out = served.turno("--json lock list");
         (shut_out.code == Some(1) && text(&shut_out.error(), "code") == "unauthorized")
             .then_some(())
     });
@@ -190,15 +186,15 @@ fn a_token_is_sent_to_the_server_only() {
     // Also from a file; but never from an option.
     fs::write(served.fixture.path("token"), format!("{operator}\n")).unwrap();
     fs::write(served.fixture.path("turno.toml"), "token_file = \"token\"").unwrap();
-    json(&served, 0, &["lock", "status", "pay/1"]);
-    served.turno(&["--token", "x", "lock", "list"]).expect(2);
+    json(&served, 0, "lock status pay/1");
+    served.turno("--token x lock list").expect(2);
 }
 
 #[test]
 fn answers_are_sealed_by_the_server() {
     let served = served();
     let key = "a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
-    let mut command = served.command(&["--json", "once", "k", "--", "true"]);
+    let mut command = served.command("--json once k -- true");
     let refused = Done::of(command.env("TURNO_ANSWER_KEYS", key).output().unwrap());
     assert_eq!(
         text(&refused.expect(2).error(), "field"),

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use turno_testkit::Process;
 
+use crate::common::arguments::Arguments;
 use crate::common::{Done, Fixture, Kind, LONG};
 use crate::shown::normal;
 
@@ -23,7 +24,7 @@ pub struct Served {
 
 impl Served {
     pub fn start(fixture: Fixture) -> Self {
-        let server = fixture.start(&["serve", "--listen", "127.0.0.1:0"]);
+        let server = fixture.start("serve --listen 127.0.0.1:0");
         let line = server
             .lines()
             .next(LONG)
@@ -37,15 +38,15 @@ impl Served {
     }
 
     /// Returns `turno` through the server; the store is in its environment as well, which is allowed.
-    pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.fixture.command(words);
+    pub fn command(&self, arguments: impl Arguments) -> Command {
+        let mut command = self.fixture.command(arguments);
         command.env("TURNO_SERVER", &self.url);
         command
     }
 
     #[track_caller]
-    pub fn turno(&self, words: &[&str]) -> Done {
-        Done::of(self.command(words).output().unwrap())
+    pub fn turno(&self, arguments: impl Arguments) -> Done {
+        Done::of(self.command(arguments).output().unwrap())
     }
 }
 
@@ -63,7 +64,7 @@ pub fn on_both(kind: Kind, script: impl Fn(&mut Pair)) {
     for form in [Form::Human, Form::Json] {
         // The server has created its store; reading would not create one.
         let direct = Fixture::new(kind);
-        direct.turno(&["migrate"]).expect(0);
+        direct.turno("migrate").expect(0);
         script(&mut Pair {
             direct,
             served: Served::start(Fixture::new(kind)),
@@ -77,8 +78,8 @@ impl Pair {
     /// Runs a command on the store and through the server, and expects the same of both. `{}` is replaced by the last printed
     /// lease or claim.
     #[track_caller]
-    pub fn same(&mut self, code: i32, words: &[&str]) {
-        self.same_with(code, words, |command| command);
+    pub fn same(&mut self, code: i32, line: &str) {
+        self.same_with(code, line, |command| command);
     }
 
     /// The same, after a change to the command.
@@ -86,36 +87,31 @@ impl Pair {
     pub fn same_with(
         &mut self,
         code: i32,
-        words: &[&str],
+        line: &str,
         prepare: impl Fn(&mut Command) -> &mut Command,
     ) {
         let [direct, served] = [0, 1].map(|side| {
             let name = &self.names[side];
-            let words: Vec<String> = words.iter().map(|word| word.replace("{}", name)).collect();
-            let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let mut line = line.replace("{}", name);
             if self.form == Form::Json {
-                words.insert(0, "--json");
+                line.insert_str(0, "--json ");
             }
             let mut command = match side {
-                0 => self.direct.command(&words),
-                _ => self.served.command(&words),
+                0 => self.direct.command(&line),
+                _ => self.served.command(&line),
             };
             Done::of(prepare(&mut command).output().unwrap())
         });
-        assert_eq!(
-            direct.code,
-            Some(code),
-            "{words:?} on the store: {direct:#?}"
-        );
+        assert_eq!(direct.code, Some(code), "{line} on the store: {direct:#?}");
         assert_eq!(
             served.code,
             Some(code),
-            "{words:?} through a server: {served:#?}"
+            "{line} through a server: {served:#?}"
         );
         let shown = |done: &Done, store: &str| (normal(&done.out, store), normal(&done.err, store));
         let of = shown(&direct, &self.direct.store);
         let through = shown(&served, &self.served.fixture.store);
-        assert_eq!(through, of, "{words:?} through a server, and on the store");
+        assert_eq!(through, of, "{line} through a server, and on the store");
         for (name, done) in self.names.iter_mut().zip([&direct, &served]) {
             if let Some(found) = named(&done.out) {
                 *name = found.to_owned();

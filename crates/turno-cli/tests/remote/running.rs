@@ -6,33 +6,24 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use turno_testkit::{Process, eventually};
 
+use crate::common::arguments::Arguments;
 use crate::common::{Fixture, Kind, LONG, text};
 use crate::pair::Served;
 
-fn spawn(served: &Served, words: &[&str]) -> Process {
-    Process::spawn(served.command(words).stderr(Stdio::null())).unwrap()
+fn spawn(served: &Served, arguments: impl Arguments) -> Process {
+    Process::spawn(served.command(arguments).stderr(Stdio::null())).unwrap()
 }
 
 /// Longer than its lease: it is renewed meanwhile, and released at the end.
 #[test]
 fn a_run_keeps_its_lock() {
     let served = Served::start(Fixture::new(Kind::Sqlite));
-    let words = [
-        "run",
-        "--lock",
-        "it",
-        "--ttl",
-        "600ms",
-        "--",
-        "sh",
-        "-c",
-        "echo up; cat",
-    ];
-    let mut command = served.command(&words);
+    let run = "run --lock it --ttl 600ms -- sh -c 'echo up; cat'";
+    let mut command = served.command(run);
     let running = Process::spawn(command.stdin(Stdio::piped()).stderr(Stdio::null())).unwrap();
     assert_eq!(running.lines().next(LONG).as_deref(), Some("up"));
     let end = || {
-        let status = served.fixture.json(0, &["lock", "status", "it"]);
+        let status = served.fixture.json(0, "lock status it");
         let end: Timestamp = text(&status["holder"], "expires_at").parse().unwrap();
         (end, status["holder"]["token"].clone())
     };
@@ -51,15 +42,10 @@ fn a_run_keeps_its_lock() {
 #[test]
 fn a_waiter_gets_its_turn() {
     let served = Served::start(Fixture::new(Kind::Sqlite));
-    let held = served
-        .fixture
-        .json(0, &["lock", "acquire", "it", "--ttl", "60s"]);
-    let waiting = spawn(
-        &served,
-        &["--json", "lock", "acquire", "it", "--wait", "60s"],
-    );
+    let held = served.fixture.json(0, "lock acquire it --ttl 60s");
+    let waiting = spawn(&served, "--json lock acquire it --wait 60s");
     eventually(LONG, "the waiter to stand in line", || {
-        (served.fixture.json(0, &["lock", "status", "it"])["waiters"] == json!(1)).then_some(())
+        (served.fixture.json(0, "lock status it")["waiters"] == json!(1)).then_some(())
     });
     served
         .fixture
@@ -76,23 +62,13 @@ fn a_run_without_its_server_ends_in_time() {
     let served = Served::start(Fixture::new(Kind::Sqlite));
     let running = spawn(
         &served,
-        &[
-            "run",
-            "--lock",
-            "it",
-            "--ttl",
-            "2s",
-            "--",
-            "sh",
-            "-c",
-            "echo up; sleep 60",
-        ],
+        "run --lock it --ttl 2s -- sh -c 'echo up; sleep 60'",
     );
     assert_eq!(running.lines().next(LONG).as_deref(), Some("up"));
     served.server.kill_9();
     assert_eq!(running.wait_timeout(LONG).unwrap().code(), Some(1));
     eventually(LONG, "the lock to be over", || {
-        let free = served.fixture.turno(&["lock", "acquire", "it"]);
+        let free = served.fixture.turno("lock acquire it");
         (free.code == Some(0)).then_some(())
     });
 }

@@ -10,6 +10,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use turno_testkit::Process;
 
+use crate::common::arguments::Arguments;
 use crate::common::{Fixture, LONG};
 
 /// A running `turno serve`.
@@ -21,9 +22,9 @@ pub struct Server {
 
 impl Server {
     /// Starts one on a port of its own choice: a port that was free a moment ago may be in use.
-    pub fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
-        let mut command = fixture.command(["serve", "--listen", "127.0.0.1:0"]);
-        command.args(arguments).stderr(Stdio::null());
+    pub fn start(fixture: &Fixture, arguments: impl Arguments) -> Self {
+        let mut command = fixture.command("serve --listen 127.0.0.1:0");
+        command.args(arguments.words()).stderr(Stdio::null());
         let process = Process::spawn(&mut command).unwrap();
         let address = process.lines().expect_line("listening on http://", LONG);
         Server { process, address }

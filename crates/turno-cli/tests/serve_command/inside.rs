@@ -13,7 +13,7 @@ fn schedules_of_the_file_are_pushed() {
     let fixture = Fixture::new(Kind::Sqlite);
     let toml = "[[schedule]]\nname = \"tick\"\ncron = \"* * * * * *\"\nqueue = \"ticks\"\npayload = { kind = \"daily\" }\n";
     std::fs::write(fixture.path("turno.toml"), toml).unwrap();
-    let server = Server::start(&fixture, &[]);
+    let server = Server::start(&fixture, "");
     let body = json!({"worker": "w", "wait": "60s"});
     let response = server.post("/v1/inbox/ticks/claim", body).expect(200);
     assert_eq!(response["items"][0]["payload"], json!({"kind": "daily"}));
@@ -22,7 +22,7 @@ fn schedules_of_the_file_are_pushed() {
 #[test]
 fn events_are_relayed_if_a_sink_is_named() {
     let fixture = Fixture::new(Kind::Sqlite);
-    let mut command = fixture.command(["serve", "--listen", "127.0.0.1:0"]);
+    let mut command = fixture.command("serve --listen 127.0.0.1:0");
     // The environment overrides the file.
     command.env("TURNO_SINK", "stdout:").stderr(Stdio::null());
     let process = Process::spawn(&mut command).unwrap();
@@ -43,7 +43,7 @@ fn a_server_sweeps_unless_cleanup_is_disabled() {
     let sweep = |enabled: bool| {
         let toml = format!("[cleanup]\nenabled = {enabled}\ninterval = \"10ms\"\n");
         std::fs::write(fixture.path("turno.toml"), toml).unwrap();
-        let server = Server::start(&fixture, &[]);
+        let server = Server::start(&fixture, "");
         let lock = json!({"resource": format!("swept/{enabled}"), "ttl": "1ms"});
         server.post("/v1/locks", lock).expect(201);
         server

@@ -35,7 +35,7 @@ fn ended(process: &Process, mut reader: std::io::PipeReader) -> String {
 on_each_store!(it_says_where_it_listens_when_it_answers);
 
 fn it_says_where_it_listens_when_it_answers(fixture: Fixture) {
-    let server = Server::start(&fixture, &[]);
+    let server = Server::start(&fixture, "");
     server.get("/healthz").expect(200);
     server.get("/readyz").expect(200);
     server
@@ -50,7 +50,7 @@ fn its_doctor_names_the_store_without_the_password() {
     let shown = fixture.store.replace("owner@", "owner:***@");
     // The password is not required here.
     fixture.store = fixture.store.replace("owner@", "owner:s3cret@");
-    let server = Server::start(&fixture, &[]);
+    let server = Server::start(&fixture, "");
     let response = server.get("/v1/doctor");
     assert_eq!(response.expect(200)["store"], shown);
     assert!(!response.body.contains("s3cret"), "{response:?}");
@@ -60,10 +60,10 @@ fn its_doctor_names_the_store_without_the_password() {
 #[test]
 fn a_sweeper_without_the_right_warns_once() {
     let mut fixture = Fixture::new(Kind::Postgres);
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     fixture.store = fixture.store.replace("owner@", "app@");
     std::fs::write(fixture.path("turno.toml"), "[cleanup]\ninterval = '10ms'\n").unwrap();
-    let mut command = fixture.command(["serve", "--json", "--listen", "127.0.0.1:0"]);
+    let mut command = fixture.command("serve --json --listen 127.0.0.1:0");
     command.env("TURNO_LOG", "turno=debug");
     let (process, reader) = started(command);
     let line: Value = serde_json::from_str(&process.lines().next(LONG).unwrap()).unwrap();
@@ -93,8 +93,7 @@ fn a_sweeper_without_the_right_warns_once() {
 fn it_says_that_it_is_open_until_there_is_a_token() {
     let fixture = Fixture::new(Kind::Sqlite);
     for open in [true, false] {
-        let (process, reader) =
-            started(fixture.command(["serve", "--json", "--listen", "127.0.0.1:0"]));
+        let (process, reader) = started(fixture.command("serve --json --listen 127.0.0.1:0"));
         let line: Value = serde_json::from_str(&process.lines().next(LONG).unwrap()).unwrap();
         assert_eq!(line["open_to"], if open { "local" } else { "tokens" });
         assert_eq!(
@@ -112,21 +111,19 @@ fn it_says_that_it_is_open_until_there_is_a_token() {
         let said = ended(&process, reader);
         assert_eq!(said.contains("turno token create"), open, "{said}");
         assert!(process.lines().rest().is_empty(), "nothing but the object");
-        fixture
-            .turno(&["token", "create", "ana", "--role", "admin"])
-            .expect(0);
+        fixture.turno("token create ana --role admin").expect(0);
     }
 }
 
 #[test]
 fn other_machines_are_let_in_with_tokens_or_on_request_only() {
     let fixture = Fixture::new(Kind::Sqlite);
-    let refused = fixture.turno(&["serve", "--listen", "0.0.0.0:0"]).expect(2);
+    let refused = fixture.turno("serve --listen 0.0.0.0:0").expect(2);
     for says in ["turno token create", "127.0.0.1", "--insecure"] {
         assert!(refused.err.contains(says), "{refused:?}");
     }
     assert!(refused.out.is_empty());
-    let words = ["serve", "--listen", "0.0.0.0:0", "--insecure"];
+    let words = "serve --listen 0.0.0.0:0 --insecure";
     let (process, reader) = started(fixture.command(words));
     process
         .lines()
@@ -134,9 +131,7 @@ fn other_machines_are_let_in_with_tokens_or_on_request_only() {
     let said = ended(&process, reader);
     assert!(said.contains("without a token"), "{said}");
 
-    fixture
-        .turno(&["token", "create", "ana", "--role", "read"])
-        .expect(0);
+    fixture.turno("token create ana --role read").expect(0);
     let (process, reader) = started(fixture.command(&words[..3]));
     process
         .lines()
@@ -181,9 +176,7 @@ fn what_it_cannot_work_with_is_refused_at_the_start() {
         ("[outbox]\nsink = \"gopher://x\"", "amqp"),
     ] {
         std::fs::write(fixture.path("turno.toml"), toml).unwrap();
-        let refused = fixture
-            .turno(&["serve", "--listen", "127.0.0.1:0"])
-            .expect(2);
+        let refused = fixture.turno("serve --listen 127.0.0.1:0").expect(2);
         assert!(refused.err.contains(says), "{toml}: {refused:?}");
     }
 }
@@ -193,7 +186,7 @@ fn the_file_says_how_it_works_and_options_win() {
     let fixture = Fixture::new(Kind::Sqlite);
     let toml = "[serve]\nlisten = \"127.0.0.1:0\"\nmax_body = 100\nmax_wait = \"1ms\"\nlog_format = \"json\"\n";
     std::fs::write(fixture.path("turno.toml"), toml).unwrap();
-    let (process, reader) = started(fixture.command(["serve"]));
+    let (process, reader) = started(fixture.command("serve"));
     let address = process.lines().expect_line("listening on http://", LONG);
     let long = "x".repeat(100);
     let post = |body: Value| ask(&address, "POST /v1/locks", None, &body).unwrap();
@@ -208,8 +201,7 @@ fn the_file_says_how_it_works_and_options_win() {
             "{line}"
         );
     }
-    let (process, reader) =
-        started(fixture.command(["serve", "--log-format", "human", "--max-body", "1KiB"]));
+    let (process, reader) = started(fixture.command("serve --log-format human --max-body 1KiB"));
     let address = process.lines().expect_line("listening on http://", LONG);
     let response = ask(&address, "POST /v1/locks", None, &json!({"resource": long})).unwrap();
     response.expect(201);
@@ -219,7 +211,7 @@ fn the_file_says_how_it_works_and_options_win() {
 #[test]
 fn waiting_requests_end_at_shutdown() {
     let fixture = Fixture::new(Kind::Sqlite);
-    let server = Server::start(&fixture, &[]);
+    let server = Server::start(&fixture, "");
     server
         .post("/v1/locks", json!({"resource": "a", "ttl": "1h"}))
         .expect(201);
@@ -267,8 +259,7 @@ fn tls_is_spoken_with_files_and_read_again_on_hup() {
         assert!(made.status.success(), "{made:?}");
     };
     certificate("first");
-    let mut command =
-        fixture.command(["serve", "--listen", "127.0.0.1:0", "--tls-cert", "tls.crt"]);
+    let mut command = fixture.command("serve --listen 127.0.0.1:0 --tls-cert tls.crt");
     command.args(["--tls-key", "tls.key"]);
     let (process, reader) = started(command);
     let address = process.lines().expect_line("listening on https://", LONG);
@@ -321,7 +312,7 @@ fn an_outage_is_a_line_per_second_and_cause() {
         store: database.create_database(),
         ..Fixture::new(Kind::Sqlite)
     };
-    let command = fixture.command(["serve", "--listen", "127.0.0.1:0"]);
+    let command = fixture.command("serve --listen 127.0.0.1:0");
     let (process, reader) = started(command);
     let address = process.lines().expect_line("listening on http://", LONG);
     let said = thread::spawn(move || {

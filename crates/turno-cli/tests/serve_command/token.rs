@@ -11,18 +11,8 @@ on_each_store!(
 );
 
 fn a_token_is_printed_once_and_opens_what_it_says(fixture: Fixture) {
-    let words = [
-        "token",
-        "create",
-        "cashier",
-        "--role",
-        "operate",
-        "--prefix",
-        "payments/",
-    ];
-    let done = fixture
-        .turno(&[&words[..], &["--expires", "90d"]].concat())
-        .expect(0);
+    let create = "token create cashier --role operate --prefix payments/";
+    let done = fixture.turno(&format!("{create} --expires 90d")).expect(0);
     let secret = done.out.strip_suffix('\n').unwrap();
     assert!(
         secret.starts_with("turno_") && !secret.contains(char::is_whitespace),
@@ -33,7 +23,7 @@ fn a_token_is_printed_once_and_opens_what_it_says(fixture: Fixture) {
         "{done:?}"
     );
 
-    let server = Server::start(&fixture, &[]);
+    let server = Server::start(&fixture, "");
     let lock = |token, resource| {
         let body = json!({"resource": resource});
         ask(&server.address, "POST /v1/locks", token, &body).unwrap()
@@ -49,26 +39,26 @@ fn a_token_is_printed_once_and_opens_what_it_says(fixture: Fixture) {
         401
     );
 
-    let list = fixture.turno(&["token", "list"]).expect(0);
+    let list = fixture.turno("token list").expect(0);
     for shown in ["cashier", "operate", "payments/", "live"] {
         assert!(list.out.contains(shown), "{list:?}");
     }
     let kept = secret.splitn(3, '_').nth(2).unwrap();
     assert!(!list.out.contains(kept) && !list.err.contains(kept));
-    let list = fixture.json(0, &["token", "list"]);
+    let list = fixture.json(0, "token list");
     assert_eq!(list["tokens"][0]["state"], "live");
     assert!(list["tokens"][0]["expires_at"].is_string());
     assert!(!list.to_string().contains(kept));
 }
 
 fn a_revoked_token_opens_nothing(fixture: Fixture) {
-    let made = fixture.json(0, &["token", "create", "ana", "--role", "admin"]);
+    let made = fixture.json(0, "token create ana --role admin");
     let (id, secret) = (text(&made, "id"), text(&made, "secret"));
     assert_eq!(
         (&made["name"], &made["expires_at"]),
         (&"ana".into(), &Value::Null)
     );
-    let server = Server::start(&fixture, &[]);
+    let server = Server::start(&fixture, "");
     let status = || {
         let response = ask(&server.address, "GET /v1/locks", Some(secret), &Value::Null);
         response.unwrap().status
@@ -83,7 +73,7 @@ fn a_revoked_token_opens_nothing(fixture: Fixture) {
         (status() == 401).then_some(())
     });
     assert_eq!(
-        fixture.json(0, &["token", "list"])["tokens"][0]["state"],
+        fixture.json(0, "token list")["tokens"][0]["state"],
         "revoked"
     );
     let again = fixture.turno(&["token", "revoke", id]).expect(1);
@@ -119,9 +109,7 @@ fn what_no_token_can_be_is_refused() {
             .expect(2);
         assert_eq!(refused.error()["field"], field, "{words:?}: {refused:?}");
     }
-    let unknown = fixture
-        .turno(&["token", "revoke", "aaaaaaaaaaaa"])
-        .expect(1);
+    let unknown = fixture.turno("token revoke aaaaaaaaaaaa").expect(1);
     assert!(unknown.err.contains("aaaaaaaaaaaa"), "{unknown:?}");
-    assert_eq!(fixture.json(0, &["token", "list"]), json!({"tokens": []}));
+    assert_eq!(fixture.json(0, "token list"), json!({"tokens": []}));
 }

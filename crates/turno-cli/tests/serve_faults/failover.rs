@@ -168,12 +168,12 @@ fn failover_with_a_refusing_primary_named_first() {
     fail_over(&pair, &fixture, |primary| primary.kill_9().unwrap());
     // A host that refuses is not mistaken for a pooler.
     // The finding is that the test's server would lose data in a crash of the machine.
-    let doctor = fixture.json(1, &["doctor"]);
+    let doctor = fixture.json(1, "doctor");
     let findings = doctor["findings"].as_array().unwrap();
     let pooler = findings.iter().find(|finding| finding["check"] == "pooler");
     assert_eq!(pooler.unwrap()["severity"], "ok", "{doctor}");
     // A server that starts now listens for its waiters.
-    let server = Server::start(&fixture, &[]);
+    let server = Server::start(&fixture, "");
     let taken = json!({"resource": "r", "ttl": "60s", "owner": "a"});
     let lease = server.post("/v1/locks", taken).expect(201);
     thread::scope(|scope| {
@@ -209,10 +209,8 @@ fn a_silent_host_does_not_keep_others_from_being_used() {
         folder: tempfile::tempdir().unwrap(),
         store: format!("postgres://owner@{hosts}/{database}"),
     };
-    fixture.turno(&["migrate"]).expect(0);
-    fixture
-        .turno(&["lock", "acquire", "r", "--ttl", "60s"])
-        .expect(0);
+    fixture.turno("migrate").expect(0);
+    fixture.turno("lock acquire r --ttl 60s").expect(0);
     // The control: without other hosts, it is an error that names the reason.
     let alone = Fixture {
         store: format!(
@@ -221,7 +219,7 @@ fn a_silent_host_does_not_keep_others_from_being_used() {
         ),
         ..fixture
     };
-    let refused = alone.turno(&["lock", "status", "r"]);
+    let refused = alone.turno("lock status r");
     assert!(
         refused.code != Some(0) && refused.err.contains("no answer within 1s"),
         "{refused:?}"
@@ -238,7 +236,7 @@ fn a_server_on_a_standby_is_not_ready_until_the_promotion() {
         folder: tempfile::tempdir().unwrap(),
         store: url,
     };
-    on_primary.turno(&["migrate"]).expect(0);
+    on_primary.turno("migrate").expect(0);
     let standby = Fixture {
         kind: Kind::Postgres,
         folder: tempfile::tempdir().unwrap(),
@@ -248,7 +246,7 @@ fn a_server_on_a_standby_is_not_ready_until_the_promotion() {
         let there = "select to_regprocedure('turno.schema_version()') is not null";
         (ask_postgres(&standby.store, there) == "t").then_some(())
     });
-    let server = Server::start(&standby, &[]);
+    let server = Server::start(&standby, "");
     let ready = server.get("/readyz");
     assert_eq!(ready.expect(503)["detail"], "the store accepts no writes");
     let refused = server.post("/v1/locks", json!({"resource": "r", "ttl": "60s"}));

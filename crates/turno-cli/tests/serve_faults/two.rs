@@ -9,8 +9,8 @@ use crate::http::Server;
 
 fn two() -> (Fixture, Server, Server) {
     let fixture = Fixture::new(Kind::Postgres);
-    let a = Server::start(&fixture, &[]);
-    let b = Server::start(&fixture, &[]);
+    let a = Server::start(&fixture, "");
+    let b = Server::start(&fixture, "");
     (fixture, a, b)
 }
 

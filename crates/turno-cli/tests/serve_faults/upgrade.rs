@@ -120,7 +120,7 @@ fn an_upgrade_that_is_not_compatible_ends_readiness() {
         (readiness(address) == 503).then_some(())
     });
     // `turno migrate` of this program has nothing to do, and says so.
-    let refused = fixture.turno(&["migrate"]);
+    let refused = fixture.turno("migrate");
     assert!(
         refused.code != Some(0) && refused.err.contains("upgrade this program"),
         "{refused:?}"
@@ -131,10 +131,10 @@ fn an_upgrade_that_is_not_compatible_ends_readiness() {
 #[test]
 fn an_older_program_migrates_nothing() {
     let fixture = Fixture::new(Kind::Postgres);
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     upgrade(&fixture, SCHEMA_VERSION);
     let newer = SCHEMA_VERSION + 1;
-    let done = fixture.turno(&["migrate"]).expect(0);
+    let done = fixture.turno("migrate").expect(0);
     assert!(
         done.out.contains("newer than this program, and compatible"),
         "{done:?}"

@@ -29,7 +29,7 @@ pub struct Servers<'a> {
 
 impl<'a> Servers<'a> {
     pub fn start(fixture: &'a Fixture, number: usize) -> Self {
-        let running: Vec<_> = (0..number).map(|_| Server::start(fixture, &[])).collect();
+        let running: Vec<_> = (0..number).map(|_| Server::start(fixture, "")).collect();
         Servers {
             fixture,
             addresses: running
@@ -50,7 +50,7 @@ impl<'a> Servers<'a> {
         let which = which % self.running.len();
         let mut running = self.running[which].lock().unwrap();
         running.process.kill_9();
-        *running = Server::start(self.fixture, &[]);
+        *running = Server::start(self.fixture, "");
         *self.addresses[which].write().unwrap() = running.address.clone();
     }
 
@@ -66,7 +66,7 @@ impl<'a> Servers<'a> {
             .process
             .wait_timeout(LONG)
             .expect("a server that ends when it is asked to");
-        *running = Server::start(self.fixture, &[]);
+        *running = Server::start(self.fixture, "");
         *self.addresses[which].write().unwrap() = running.address.clone();
         self.out[which].store(false, Ordering::SeqCst);
     }

@@ -72,7 +72,7 @@ fn take(stream: TcpStream, sender: &mpsc::Sender<(String, ExportTraceServiceRequ
 
 /// Starts a server with a collector, or without.
 fn serve(fixture: &Fixture, collector: Option<&Collector>) -> (Process, String) {
-    let mut command = fixture.command(["--json", "serve", "--listen", "127.0.0.1:0"]);
+    let mut command = fixture.command("--json serve --listen 127.0.0.1:0");
     command.stderr(Stdio::null());
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("OTEL_")) {

@@ -194,281 +194,145 @@ mod tests {
         assert_eq!(certificacion["lease_ms"], 30_000);
     }
 
-    /// An error in a list has the place of the list, and its own message.
+    /// Checks the place and the message of an error. `»` marks the place, and is not part of the file.
+    fn check(marked: &str, says: &str) {
+        let (before, _) = marked.split_once('»').expect(marked);
+        let line = before.split('\n').count();
+        let column = before.split('\n').next_back().unwrap().chars().count() + 1;
+        let text = marked.replacen('»', "", 1);
+        let detail = RoutesFile::parse(&text).expect_err(&text).to_string();
+        let at = format!("line {line}, column {column}: ");
+        assert!(detail.starts_with(&at), "{marked}\n{detail}");
+        assert!(detail.contains(says), "{marked}\n{detail}");
+    }
+
     #[test]
-    fn errors_have_line_and_column() {
-        for (text, line, column, says) in [
-            ("", 1, 1, "[[route]]"),
-            ("[defaults]\nttl = \"1h\"\n", 1, 1, "[[route]]"),
-            ("[[rout]]\npath = \"/a\"", 1, 3, "unknown field `rout`"),
-            ("[[route]]\nname = \"a\"", 1, 1, "path"),
-            ("[[route]]\npath = \"a\"", 2, 8, "not a path"),
-            ("[[route]]\npath = \"/a?b\"", 2, 8, "not a path"),
-            ("[[route]]\npath = \"/a/{\"", 2, 8, "cannot be used"),
+    fn errors_of_a_file_have_line_and_column() {
+        for (file, says) in [
+            ("»", "[[route]]"),
+            ("»[defaults]\nttl = \"1h\"\n", "[[route]]"),
+            ("[[»rout]]\npath = \"/a\"", "unknown field `rout`"),
+            ("»[[route]]\nname = \"a\"", "path"),
+            ("[[route]]\npath = »\"a\"", "not a path"),
+            ("[[route]]\npath = »\"/a?b\"", "not a path"),
+            ("[[route]]\npath = »\"/a/{\"", "cannot be used"),
             (
-                "[[route]]\npath = \"/a\"\ntll = \"1h\"",
-                3,
-                1,
-                "unknown field `tll`",
-            ),
-            ("[[route]]\npath = \"/a\"\nttl = \"soon\"", 3, 7, "30s"),
-            (
-                "[[route]]\npath = \"/a\"\nttl = \"99999d\"",
-                3,
-                7,
-                "ten years",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nlease = \"0s\"",
-                3,
-                9,
-                "above zero",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nlease = \"25h\"",
-                3,
-                9,
-                "lower it",
-            ),
-            ("[[route]]\npath = \"/a\"\nmethods = []", 3, 11, "POST"),
-            (
-                "[[route]]\npath = \"/a\"\nmethods = [\"POST\", \"put\"]",
-                3,
-                11,
-                "capitals",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nkey = \"body\"",
-                3,
-                7,
-                "`content`",
-            ),
-            ("[[route]]\npath = \"/a\"\nkey = 5", 3, 7, "word or a table"),
-            (
-                "[[route]]\npath = \"/a\"\nkey = { header = \"a b\" }",
-                3,
-                18,
-                "not a header name",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nkey = { heder = \"a\" }",
-                3,
-                9,
-                "unknown field `heder`",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nprincipal = [\"x user\"]",
-                3,
-                13,
-                "not a header name",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nprincipal = []",
-                3,
-                13,
-                "write \"none\"",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nprincipal = \"x-user\"",
-                3,
-                13,
-                "`none`",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nprincipal = { cookie = \"a b\" }",
-                3,
-                13,
-                "not a cookie name",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nin_flight = \"wait\"",
-                3,
-                13,
-                "`conflict`",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nin_flight = { wait = \"0s\" }",
-                3,
-                22,
-                "above zero",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nin_flight = {}",
-                3,
-                13,
-                "conflict",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nin_flight = { template = { status = 200, body = '{' } }",
-                3,
-                49,
-                "JSON",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\n[route.in_flight.template]\nstatus = 200\nbody = '{\"a\": {\"$request\": \"b\"}}'",
-                5,
-                8,
-                "does not begin with /",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nin_flight = { template = { status = 100, body = '{}' } }",
-                3,
-                37,
-                "between 200 and 599",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nin_flight = { template = { status = 200, headers = { content-length = \"1\" }, body = '{}' } }",
-                3,
-                54,
-                "leave it out",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\ntemplates = { store_down = { status = 200, body = '{}' } }",
-                3,
-                15,
-                "store_unavailable",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\n[route.templates.default]\nstatus = 99\nbody = '{}'",
-                4,
-                10,
-                "between 200 and 599",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 204\nbody = '{}'",
-                5,
-                8,
-                "use another status",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\nbody = '{'",
-                5,
-                8,
-                "JSON",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\ncontent_type = \"xml\"\nbody = '<a/>'",
-                5,
-                16,
-                "application/xml",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\nbody = '{}'\nheaders = { \"a b\" = \"c\" }",
-                6,
-                13,
-                "not a header name",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\nbody = '{}'\nheaders = { a = \"\\n\" }",
-                6,
-                17,
-                "not a header value",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\ncontent_type = \"text/csv\"\nbody = '{\"$request\": \"/a\"}'",
-                6,
-                8,
-                "remove it",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\n[[route.templates.unknown.variants]]\nbody = '<a/>'\n[route.templates.unknown]\nstatus = 200\nbody = '{}'",
-                3,
-                1,
-                "content_type",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\n[route.templates.in_flight]\nstatus = 200\nbody = '{}'\n[route.in_flight.template]\nstatus = 200\nbody = '{}'",
-                2,
-                8,
+                "[[route]]\npath = »\"/a\"\n[route.templates.in_flight]\nstatus = 200\nbody = '{}'\n[route.in_flight.template]\nstatus = 200\nbody = '{}'",
                 "remove one of them",
             ),
             (
-                "[defaults.templates.default]\nstatus = 200\nbody = '{'\n[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\nbody = '{}'",
-                3,
-                8,
+                "[defaults.templates.default]\nstatus = 200\nbody = »'{'\n[[route]]\npath = \"/a\"\n[route.templates.unknown]\nstatus = 200\nbody = '{}'",
                 "JSON",
             ),
             (
-                "[[route]]\npath = \"/a\"\nunknown = \"redo\"",
-                3,
-                11,
-                "`rerun`",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nunknown = { probe = { path = \"/by/{id}\" } }",
-                3,
-                30,
-                "{key}",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nstore = [\"2xx\", \"9xx\"]",
-                3,
-                9,
-                "not a status",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nunstored = \"done\"",
-                3,
-                12,
-                "`release`",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nstore_down = \"ajar\"",
-                3,
-                14,
-                "`closed`",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nunidentified = true",
-                3,
-                16,
-                "string",
-            ),
-            (
-                "[[route]]\npath = \"/a\"\nheaders = [\"transfer-encoding\"]",
-                3,
-                11,
-                "leave it out",
-            ),
-            ("[[route]]\npath = \"/a\"\nmax_body = 0", 3, 12, "1 or more"),
-            ("[[route]]\npath = \"/a\"\nquota = 0", 3, 9, "between 1"),
-            (
-                "[[route]]\npath = \"/a\"\nswitch = \"dim\"",
-                3,
-                10,
-                "`shadow`",
-            ),
-            ("[[route]]\npath = \"/a\"\nname = \"\"", 3, 8, "1 to 100"),
-            (
-                "[defaults]\npath = \"/a\"\n[[route]]\npath = \"/a\"",
-                2,
-                8,
+                "[defaults]\npath = »\"/a\"\n[[route]]\npath = \"/a\"",
                 "a single route",
             ),
             (
-                "[[route]]\npath = \"/a\"\n\n[[route]]\nname = \"b\"\npath = \"/a\"\nmethods = [\"PATCH\"]",
-                6,
-                8,
+                "[[route]]\npath = \"/a\"\n\n[[route]]\nname = \"b\"\npath = »\"/a\"\nmethods = [\"PATCH\"]",
                 "two policies",
             ),
             (
-                "[[route]]\npath = \"/a\"\n[[route]]\nname = \"/a\"\npath = \"/b\"",
-                5,
-                8,
+                "[[route]]\npath = \"/a\"\n[[route]]\nname = \"/a\"\npath = »\"/b\"",
                 "its own name",
             ),
             (
-                "[[route]]\npath = \"/a/{b}\"\n[[route]]\npath = \"/a/{c}\"",
-                4,
-                8,
+                "[[route]]\npath = \"/a/{b}\"\n[[route]]\npath = »\"/a/{c}\"",
                 "cannot be used",
             ),
-            ("[[route]]\npath = \"/a", 2, 11, ""),
+            ("[[route]]\npath = \"/a»", ""),
         ] {
-            let detail = RoutesFile::parse(text).expect_err(text).to_string();
-            let at = format!("line {line}, column {column}: ");
-            assert!(detail.starts_with(&at), "{text}\n{detail}");
-            assert!(detail.contains(says), "{text}\n{detail}");
+            check(file, says);
+        }
+    }
+
+    /// An error in a list has the place of the list, and its own message.
+    #[test]
+    fn errors_of_a_key_have_line_and_column() {
+        for (key, says) in [
+            (r#"»tll = "1h""#, "unknown field `tll`"),
+            (r#"ttl = »"soon""#, "30s"),
+            (r#"ttl = »"99999d""#, "ten years"),
+            (r#"lease = »"0s""#, "above zero"),
+            (r#"lease = »"25h""#, "lower it"),
+            ("methods = »[]", "POST"),
+            (r#"methods = »["POST", "put"]"#, "capitals"),
+            (r#"key = »"body""#, "`content`"),
+            ("key = »5", "word or a table"),
+            (r#"key = { header = »"a b" }"#, "not a header name"),
+            (r#"key = { »heder = "a" }"#, "unknown field `heder`"),
+            (r#"principal = »["x user"]"#, "not a header name"),
+            ("principal = »[]", r#"write "none""#),
+            (r#"principal = »"x-user""#, "`none`"),
+            (r#"principal = »{ cookie = "a b" }"#, "not a cookie name"),
+            (r#"in_flight = »"wait""#, "`conflict`"),
+            (r#"in_flight = { wait = »"0s" }"#, "above zero"),
+            ("in_flight = »{}", "conflict"),
+            (
+                "in_flight = { template = { status = 200, body = »'{' } }",
+                "JSON",
+            ),
+            (
+                "[route.in_flight.template]\nstatus = 200\nbody = »'{\"a\": {\"$request\": \"b\"}}'",
+                "does not begin with /",
+            ),
+            (
+                "in_flight = { template = { status = »100, body = '{}' } }",
+                "between 200 and 599",
+            ),
+            (
+                r#"in_flight = { template = { status = 200, headers = { »content-length = "1" }, body = '{}' } }"#,
+                "leave it out",
+            ),
+            (
+                "templates = { »store_down = { status = 200, body = '{}' } }",
+                "store_unavailable",
+            ),
+            (
+                "[route.templates.default]\nstatus = »99\nbody = '{}'",
+                "between 200 and 599",
+            ),
+            (
+                "[route.templates.unknown]\nstatus = 204\nbody = »'{}'",
+                "use another status",
+            ),
+            (
+                "[route.templates.unknown]\nstatus = 200\nbody = »'{'",
+                "JSON",
+            ),
+            (
+                "[route.templates.unknown]\nstatus = 200\ncontent_type = »\"xml\"\nbody = '<a/>'",
+                "application/xml",
+            ),
+            (
+                "[route.templates.unknown]\nstatus = 200\nbody = '{}'\nheaders = { »\"a b\" = \"c\" }",
+                "not a header name",
+            ),
+            (
+                "[route.templates.unknown]\nstatus = 200\nbody = '{}'\nheaders = { a = »\"\\n\" }",
+                "not a header value",
+            ),
+            (
+                "[route.templates.unknown]\nstatus = 200\ncontent_type = \"text/csv\"\nbody = »'{\"$request\": \"/a\"}'",
+                "remove it",
+            ),
+            (
+                "»[[route.templates.unknown.variants]]\nbody = '<a/>'\n[route.templates.unknown]\nstatus = 200\nbody = '{}'",
+                "content_type",
+            ),
+            (r#"unknown = »"redo""#, "`rerun`"),
+            (r#"unknown = { probe = { path = »"/by/{id}" } }"#, "{key}"),
+            (r#"store = »["2xx", "9xx"]"#, "not a status"),
+            (r#"unstored = »"done""#, "`release`"),
+            (r#"store_down = »"ajar""#, "`closed`"),
+            ("unidentified = »true", "string"),
+            (r#"headers = »["transfer-encoding"]"#, "leave it out"),
+            ("max_body = »0", "1 or more"),
+            ("quota = »0", "between 1"),
+            (r#"switch = »"dim""#, "`shadow`"),
+            (r#"name = »"""#, "1 to 100"),
+        ] {
+            check(&format!("[[route]]\npath = \"/a\"\n{key}"), says);
         }
     }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use turno::store::InboxClaim;
 use turno::{Batching, Turno};
 use turno_server::Options;
-use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
+use turno_testkit::{PostgresServer, Sql as _, TcpProxy, eventually_async, sql};
 use uuid::Uuid;
 
 use crate::common::{LONG, Running, both};
@@ -48,10 +48,9 @@ async fn a_worker_that_goes_away_while_it_waits_takes_nothing_with_it() {
 
 /// Opens a transaction that blocks all pushes and claims of a store.
 pub async fn stand_still(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let client = sql::client(url).await;
     let lock = "begin; lock table turno.inbox_item in access exclusive mode";
-    client.batch_execute(lock).await.unwrap();
+    client.run(lock).await;
     client
 }
 
@@ -83,7 +82,7 @@ async fn what_is_claimed_while_the_server_ends_goes_back() {
     let problem = response.problem(503, "shutting_down");
     assert_eq!(response.headers["retry-after"], "1");
     assert_eq!(problem["retry_after_ms"], 1000);
-    standstill.batch_execute("rollback").await.unwrap();
+    standstill.run("rollback").await;
 
     let next = turno.inbox("mail").claim().wait(LONG).take().await.unwrap();
     assert_eq!(
@@ -124,7 +123,7 @@ async fn a_claim_of_the_bare_store_stays_after_a_cancel() {
     let cancelled = claim("mail");
     until_one_stands(&standstill).await;
     proxy.black_hole();
-    standstill.batch_execute("rollback").await.unwrap();
+    standstill.run("rollback").await;
     eventually_async(LONG, "the commit of the claim", async || {
         let stats = turno.inbox("mail").stats().await.unwrap();
         (stats.processing == 1).then_some(())

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::net::TcpStream;
 use turno::Turno;
 use turno_server::Options;
-use turno_testkit::{PostgresServer, eventually_async};
+use turno_testkit::{PostgresServer, Sql as _, eventually_async};
 
 use crate::common::{LONG, Running, both};
 use crate::disconnect::{stand_still, until_one_stands};
@@ -110,7 +110,7 @@ async fn what_is_in_flight_is_answered_first() {
             connected.is_err().then_some(())
         })
         .await;
-        standstill.batch_execute("rollback").await.unwrap();
+        standstill.run("rollback").await;
     });
     assert_eq!(response.expect(201)["ids"].as_array().unwrap().len(), 1);
     server.end().await;
@@ -134,5 +134,5 @@ async fn without_a_drain_what_is_in_flight_is_cut_off() {
     until_one_stands(&standstill).await;
     server.end().await;
     assert_eq!(client.until_closed().await, "");
-    standstill.batch_execute("rollback").await.unwrap();
+    standstill.run("rollback").await;
 }

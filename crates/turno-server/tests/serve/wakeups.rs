@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use turno::Turno;
 use turno_server::Options;
-use turno_testkit::{PostgresServer, eventually_async};
+use turno_testkit::{PostgresServer, Sql as _, eventually_async, sql};
 
 use crate::common::{LONG, Running};
 
@@ -31,12 +31,10 @@ impl Servers {
             Running::on(turno.connect(&url).await.unwrap(), Options::default()).await
         };
         let (pushed_at, waited_at) = (run().await, run().await);
-        let (database, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-        tokio::spawn(connection);
         Servers {
             pushed_at,
             waited_at,
-            database,
+            database: sql::client(&url).await,
         }
     }
 
@@ -97,7 +95,7 @@ async fn a_push_at_one_server_wakes_a_claim_at_another() {
 async fn without_a_notification_a_claim_sleeps_on() {
     let servers = Servers::start().await;
     let mute = "create or replace function turno.wake(channel text, name text) returns void language sql as ''";
-    servers.database.batch_execute(mute).await.unwrap();
+    servers.database.run(mute).await;
     let took = servers.usually_takes().await;
     assert!(took > HALF, "{took:?}");
     servers.end().await;

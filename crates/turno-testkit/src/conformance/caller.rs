@@ -105,7 +105,7 @@ impl Work {
     async fn run(self, caller: Caller, place: &str) {
         match caller {
             Caller::TokioPostgres => {
-                let mut client = crate::conformance::dialect::connect(place).await;
+                let mut client = crate::sql::client(place).await;
                 let mut tx = client.transaction().await.unwrap();
                 tx.batch_execute("select 1").await.unwrap();
                 if self.inside(&mut tx).await {

@@ -130,7 +130,7 @@ impl Work {
     async fn run(self, caller: Caller, place: &str) {
         match caller {
             Caller::TokioPostgres => {
-                let mut client = crate::conformance::dialect::connect(place).await;
+                let mut client = crate::sql::client(place).await;
                 let mut tx = client.transaction().await.unwrap();
                 match self.inside(&mut tx).await {
                     End::Commit => tx.commit().await.unwrap(),

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::Caller;
 use super::trace::{Backup, TABLES, Watch, aside};
+use crate::sql;
 
 /// One kind of store.
 #[async_trait]
@@ -143,12 +144,12 @@ impl Dialect for Postgres {
     }
 
     async fn run(&self, sql: &str) {
-        let client = connect(&self.0).await;
+        let client = sql::client(&self.0).await;
         client.batch_execute(&self.statement(sql)).await.unwrap();
     }
 
     async fn number(&self, sql: &str) -> i64 {
-        let client = connect(&self.0).await;
+        let client = sql::client(&self.0).await;
         let row = client.query_one(&self.statement(sql), &[]).await.unwrap();
         row.get(0)
     }
@@ -162,7 +163,7 @@ impl Dialect for Postgres {
     }
 
     async fn watch(&self) -> Watch {
-        Watch::Postgres(connect(&self.0).await)
+        Watch::Postgres(sql::client(&self.0).await)
     }
 
     async fn backup(&self) -> Backup {
@@ -190,15 +191,6 @@ impl Dialect for Postgres {
     fn count_items(&self) -> &'static str {
         "select (select count(*) from turno.inbox_item) + (select count(*) from turno.inbox_failed)"
     }
-}
-
-/// Opens a connection that lives as long as its client.
-pub(super) async fn connect(url: &str) -> tokio_postgres::Client {
-    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    client
 }
 
 /// Replaces each `{us:N}`.

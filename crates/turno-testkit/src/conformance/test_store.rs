@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use turno::{Token, Turno};
 
-use super::dialect::{Dialect, Postgres, Sqlite, connect};
+use super::dialect::{Dialect, Postgres, Sqlite};
 use crate::server::{PgBouncer, PoolMode, PostgresServer};
 
 /// Creates an instance on a store, given its URL.
@@ -132,7 +132,7 @@ impl TestStore {
 
     /// Opens an application's own connection, directly to the PostgreSQL server.
     pub async fn postgres_connection(&self) -> tokio_postgres::Client {
-        connect(self.dialect.direct_url()).await
+        crate::sql::client(self.dialect.direct_url()).await
     }
 
     /// Returns the URL of this test store's database on the PostgreSQL server, as another role: `app`, `operator`, or the
@@ -147,7 +147,7 @@ impl TestStore {
 
     /// Opens a connection directly to the PostgreSQL server, as another role; see [`TestStore::url_as`].
     pub async fn postgres_connection_as(&self, role: &str) -> tokio_postgres::Client {
-        connect(&self.url_as(role)).await
+        crate::sql::client(&self.url_as(role)).await
     }
 
     /// Runs the same statement on either store; see [`Dialect::statement`].

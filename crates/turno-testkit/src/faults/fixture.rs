@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::sql::client;
 use rusqlite::types::ValueRef;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use tokio_postgres::NoTls;
 use turno::Turno;
 
 use crate::PostgresServer;
@@ -143,23 +143,6 @@ async fn postgres_rows(url: &str, query: &str) -> Vec<Value> {
         .iter()
         .map(row)
         .collect()
-}
-
-/// Connects to PostgreSQL.
-///
-/// # Errors
-///
-/// Returns an error if the server is unavailable.
-pub async fn connect(url: &str) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    // Ends with its client.
-    tokio::spawn(connection);
-    Ok(client)
-}
-
-/// Connects to a PostgreSQL server that is available.
-pub async fn client(url: &str) -> tokio_postgres::Client {
-    connect(url).await.expect("the server is available")
 }
 
 /// Opens a SQLite database as an application does.

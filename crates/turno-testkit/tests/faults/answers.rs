@@ -10,8 +10,8 @@ use tokio_postgres::Client;
 use turno::Turno;
 use turno::history::{History, Part};
 use turno::lock::{Acquire, HistoryEvent, Lease, Lock, ReleaseOutcome};
-use turno_testkit::eventually_async;
 use turno_testkit::faults::{LossyPath, client};
+use turno_testkit::{Sql as _, eventually_async};
 
 use crate::LONG;
 
@@ -176,7 +176,7 @@ async fn a_repetition_that_meets_the_original_is_applied_once() {
         "begin; select turno.lock_guard('{RESOURCE}', {})",
         first.token()
     );
-    path.observer.batch_execute(&guard).await.unwrap();
+    path.observer.run(&guard).await;
     let onlooker = client(&path.direct_url).await;
     let waiting = async |count: i64| {
         eventually_async(LONG, "calls that wait inside the server", async || {
@@ -196,7 +196,7 @@ async fn a_repetition_that_meets_the_original_is_applied_once() {
     path.proxy.cut().await;
     path.proxy.restore().await.unwrap();
     waiting(2).await;
-    path.observer.batch_execute("commit").await.unwrap();
+    path.observer.run("commit").await;
     let second = second.await.unwrap();
     assert_eq!(second.grant().holds, 2);
     eventually_async(LONG, "both to be done", async || {
@@ -218,14 +218,14 @@ async fn a_call_without_an_identity_is_applied_twice() {
                 "select holds from turno.lock_acquire('{resource}', 'ana', request => {request})"
             )
         };
-        path.observer.batch_execute(&acquire("null")).await.unwrap();
+        path.observer.run(&acquire("null")).await;
 
         let lossy = client(&path.lossy_url).await;
         path.proxy.drop_next_answer();
         let lost = lossy.batch_execute(&acquire(request)).await;
         assert!(lost.is_err(), "no answer was lost");
         let again = client(&path.lossy_url).await;
-        again.batch_execute(&acquire(request)).await.unwrap();
+        again.run(&acquire(request)).await;
 
         let doubled = request == "null";
         assert_eq!(holds(&path, &resource).await, if doubled { 3 } else { 2 });

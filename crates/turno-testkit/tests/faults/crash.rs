@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::thread;
 
-use tokio_postgres::NoTls;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
-use turno_testkit::faults::{FromStore as _, runtime};
+use turno_testkit::faults::{FromStore as _, client, runtime};
 use turno_testkit::load::{self, Entry, KEPT, Load, steady_us};
 use turno_testkit::{PostgresServer, eventually, eventually_async};
 
@@ -199,8 +198,7 @@ impl Running {
 
 /// Repeatedly ends all of the library's connections to a database, until `enough` were ended.
 async fn end_connections(url: &str, enough: u64) {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let client = client(url).await;
     let mut ended = 0;
     eventually_async(LONG, "enough connections to be ended", async || {
         ended += client

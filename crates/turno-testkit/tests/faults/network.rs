@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio_postgres::Client;
 use turno::lock::{Lease, RunError};
 use turno::{Turno, clock};
+use turno_testkit::conformance::acquired;
 use turno_testkit::faults::client;
 use turno_testkit::{PostgresServer, TcpProxy, eventually_async};
 
@@ -153,7 +154,7 @@ async fn renewed_once(network: &Network) {
 async fn work_beside_the_runner_goes_on_too_long() {
     let network = Network::open().await;
     let lock = network.turno.lock(RESOURCE).ttl(Duration::from_millis(500));
-    let lease = lock.acquire().await.unwrap().acquired().unwrap();
+    let lease = acquired(lock).await;
     let steps = Arc::new(AtomicU64::new(0));
     let work = tokio::spawn(step_until_ending(lease, steps.clone()));
     network.fail(Fault::Cut).await;

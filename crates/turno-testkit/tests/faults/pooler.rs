@@ -1,9 +1,10 @@
 //! Software between an application and its database: nothing is left behind in a pooler, and a plain proxy is not treated as one.
 
-use tokio_postgres::NoTls;
 use turno::Turno;
 use turno::store::Severity;
-use turno_testkit::{PgBouncer, PoolMode, PostgresServer, TcpProxy, eventually_async};
+use turno_testkit::conformance::acquired;
+use turno_testkit::faults::client;
+use turno_testkit::{PgBouncer, PoolMode, PostgresServer, Sql as _, TcpProxy, eventually_async};
 
 use crate::LONG;
 
@@ -37,10 +38,7 @@ async fn nothing_is_left_listening_behind_a_pooler() {
         &[("default_pool_size", "1")],
     )
     .unwrap();
-    let (other, connection) = tokio_postgres::connect(&pooler.url(name), NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
+    let other = client(&pooler.url(name)).await;
     let listening = async || -> i64 {
         let rows = other
             .query_typed("select count(*) from pg_listening_channels()", &[])
@@ -51,14 +49,7 @@ async fn nothing_is_left_listening_behind_a_pooler() {
 
     let turno = Turno::connect(&pooler.url(name)).await.unwrap();
     assert_eq!(severity(&turno).await, Severity::Warning);
-    let first = turno
-        .lock(RESOURCE)
-        .ttl(LONG)
-        .acquire()
-        .await
-        .unwrap()
-        .acquired()
-        .unwrap();
+    let first = acquired(turno.lock(RESOURCE).ttl(LONG)).await;
     let waiter = tokio::spawn({
         let turno = turno.clone();
         async move { turno.lock(RESOURCE).ttl(LONG).wait(LONG).acquire().await }
@@ -73,11 +64,8 @@ async fn nothing_is_left_listening_behind_a_pooler() {
     assert_eq!(listening().await, 0);
 
     // Control: the query above does find a `listen` that another client left behind.
-    let (careless, connection) = tokio_postgres::connect(&pooler.url(name), NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    careless.batch_execute("listen turno_lock").await.unwrap();
+    let careless = client(&pooler.url(name)).await;
+    careless.run("listen turno_lock").await;
     assert_eq!(listening().await, 1);
 }
 

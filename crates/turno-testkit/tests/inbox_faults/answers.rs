@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::inbox::{Again, ClaimId, ClaimedItem, Failure, Inbox, Item, Job, Settled};
-use turno_testkit::eventually_async;
 use turno_testkit::faults::{LossyPath, client};
+use turno_testkit::{Sql as _, eventually_async};
 
 use crate::LONG;
 use crate::fixture::QUEUE;
@@ -47,14 +47,14 @@ async fn meeting<T>(path: &LossyPath, work: impl Future<Output = T>) -> T {
     // A transaction of another session, which blocks both. Not the observer's, whose snapshot would then not change.
     let other = client(&path.direct_url).await;
     let lock = "begin; lock table turno.inbox_item, turno.inbox_claim in share mode";
-    other.batch_execute(lock).await.unwrap();
+    other.run(lock).await;
     let fault = async {
         let original = await_blocked(path, &[]).await;
         path.proxy.cut().await;
         path.proxy.restore().await.unwrap();
         // If the network is restored before the library gives up on the original, the library cancels it. Usually it is not.
         await_blocked(path, &original).await;
-        other.batch_execute("commit").await.unwrap();
+        other.run("commit").await;
     };
     let (done, ()) = tokio::join!(work, fault);
     // The original may be the slower one.
@@ -294,5 +294,5 @@ async fn twice(path: &LossyPath, sql: &str) {
     let lost = lossy.batch_execute(sql).await;
     assert!(lost.is_err(), "no answer was lost");
     let again = client(&path.lossy_url).await;
-    again.batch_execute(sql).await.unwrap();
+    again.run(sql).await;
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use turno::Turno;
 use turno_testkit::faults::{FromStore as _, client};
-use turno_testkit::{PgBouncer, PoolMode, PostgresServer, eventually_async};
+use turno_testkit::{PgBouncer, PoolMode, PostgresServer, Sql as _, eventually_async};
 
 use crate::LONG;
 use crate::fixture::{Fixture, QUEUE, item};
@@ -54,11 +54,11 @@ impl TestStore {
         let (blocker, observer) = fixture.runtime.block_on(async {
             let observer = client(&fixture.url).await;
             let blocker = client(&fixture.url).await;
-            blocker.batch_execute("begin").await.unwrap();
-            blocker.batch_execute(blocking).await.unwrap();
+            blocker.run("begin").await;
+            blocker.run(blocking).await;
             for own in [&blocker, &observer] {
                 let name = "set application_name = 'the test''s own'";
-                own.batch_execute(name).await.unwrap();
+                own.run(name).await;
             }
             (blocker, observer)
         });
@@ -198,7 +198,7 @@ fn a_claim_that_stays_open_blocks_its_own_queue_only() {
             beside.push(others(&turno).await);
         }
         assert_eq!(heard.items.load(Ordering::SeqCst), 0, "the queue is blocked");
-        test_store.blocker.batch_execute("rollback").await.unwrap();
+        test_store.blocker.run("rollback").await;
         heard.stop.store(true, Ordering::SeqCst);
         callers.join_all().await;
         println!(
@@ -227,7 +227,7 @@ fn control_a_claim_that_is_not_cancelled_claims_for_a_caller_that_has_gone() {
         test_store.give_up_without_cancelling(CLAIM).await;
         let most = test_store.backends().await;
         assert!(most.waiting > i64::try_from(POOL).unwrap(), "{most:?}");
-        test_store.blocker.batch_execute("rollback").await.unwrap();
+        test_store.blocker.run("rollback").await;
         test_store.until_none_waits().await;
         assert!(test_store.processing().await > 0);
     });
@@ -256,7 +256,7 @@ fn a_key_that_stays_open_is_begun_for_no_caller_that_has_gone() {
         println!("{CALLERS} callers: at most {most} backends wait; other calls took {beside:?}, usually {usual:?}");
         assert!(most <= i64::try_from(POOL).unwrap());
         test_store.until_none_waits().await;
-        test_store.blocker.batch_execute("rollback").await.unwrap();
+        test_store.blocker.run("rollback").await;
         assert!(turno.once("pay/1").status().await.unwrap().is_none());
     });
 }
@@ -277,7 +277,7 @@ fn a_call_through_a_pooler_is_cancelled_too() {
         let begun = turno.once("pay/1").begin().await;
         assert!(begun.unwrap_err().is_unavailable());
         test_store.until_none_waits().await;
-        test_store.blocker.batch_execute("rollback").await.unwrap();
+        test_store.blocker.run("rollback").await;
         assert!(turno.once("pay/1").status().await.unwrap().is_none());
     });
 }
@@ -289,7 +289,7 @@ fn control_a_begin_that_is_not_cancelled_begins_for_a_caller_that_has_gone() {
         test_store.give_up_without_cancelling(BEGIN).await;
         let most = test_store.backends().await;
         assert!(most.waiting > i64::try_from(POOL).unwrap(), "{most:?}");
-        test_store.blocker.batch_execute("rollback").await.unwrap();
+        test_store.blocker.run("rollback").await;
         test_store.until_none_waits().await;
         let turno = test_store.turno().await;
         assert!(turno.once("pay/1").status().await.unwrap().is_some());

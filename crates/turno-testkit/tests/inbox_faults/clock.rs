@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use turno_testkit::Sql as _;
 use turno_testkit::faults::{FromStore as _, client};
 
 use crate::LONG;
@@ -73,8 +74,8 @@ fn timed(fixture: &Fixture, change: &str) {
     assert_eq!(found_within(fixture, LONG).as_deref(), Some("\"before\""));
     fixture.runtime.block_on(async {
         let owner = client(&fixture.url).await;
-        owner.batch_execute(change).await.unwrap();
-        owner.batch_execute(SET_BACK).await.unwrap();
+        owner.run(change).await;
+        owner.run(SET_BACK).await;
     });
     fixture.push([item("timed").delay(SOON)]);
 }
@@ -85,14 +86,14 @@ fn late(fixture: &Fixture, change: &str) {
     fixture.runtime.block_on(async {
         let owner = client(&fixture.url).await;
         let push = "begin; select turno.inbox_push('presentations', '\"late\"')";
-        owner.batch_execute(push).await.unwrap();
+        owner.run(push).await;
         fixture.inbox().push(item("in front")).await.unwrap();
         let claimed = fixture.inbox().claim().lease(LONG).take().await.unwrap();
         assert_eq!(claimed[0].payload, "\"in front\"");
         let other = client(&fixture.url).await;
-        other.batch_execute(change).await.unwrap();
-        other.batch_execute(SET_BACK).await.unwrap();
-        owner.batch_execute("commit").await.unwrap();
+        other.run(change).await;
+        other.run(SET_BACK).await;
+        owner.run("commit").await;
     });
 }
 

@@ -3,6 +3,7 @@
 use turno::inbox::ClaimedItem;
 use turno::store::{Roles, Severity};
 
+use turno_testkit::Sql as _;
 use turno_testkit::faults::{FromStore as _, client};
 
 use crate::fixture::{Fixture, item};
@@ -20,7 +21,7 @@ async fn gone_back(fixture: &Fixture) -> tokio_postgres::Client {
     let claims: Vec<_> = take(fixture).await.iter().map(|item| item.claim).collect();
     assert_eq!(inbox.complete(&claims).await.unwrap().done, ITEMS as u64);
     let client = client(&fixture.url).await;
-    client.batch_execute(BACK).await.unwrap();
+    client.run(BACK).await;
     let pushed = inbox
         .push_many((0..3).map(|_| item("after")))
         .await
@@ -62,10 +63,10 @@ fn a_repair_finds_what_claims_do_not() {
         let client = gone_back(&fixture).await;
         assert_eq!(numbers(&turno).await, Severity::Problem);
         let ahead = "select setval('turno.inbox_item_id', 1000)";
-        client.batch_execute(ahead).await.unwrap();
+        client.run(ahead).await;
         // As after some time: no item that was committed late can be below the cursor.
         let floor = "update turno.inbox_cursor set floor_id = at_id, mark_xid = null";
-        client.batch_execute(floor).await.unwrap();
+        client.run(floor).await;
         // The control: without a repair they are not claimed.
         assert!(take(&fixture).await.is_empty());
         assert_eq!(numbers(&turno).await, Severity::Problem);

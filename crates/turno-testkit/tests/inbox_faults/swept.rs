@@ -1,7 +1,7 @@
 //! A push whose unique key is swept during the push: the item is stored, or the push returns a duplicate.
 
-use turno_testkit::eventually_async;
 use turno_testkit::faults::{FromStore as _, client};
+use turno_testkit::{Sql as _, eventually_async};
 
 use crate::LONG;
 use crate::fixture::{Fixture, QUEUE, item};
@@ -24,7 +24,7 @@ fn a_push_whose_key_is_swept_meanwhile_is_a_duplicate_or_stored() {
         let (holder, pusher) = (client(&fixture.url).await, client(&fixture.url).await);
         let observer = client(&fixture.url).await;
         let hold = "begin; lock table turno.inbox_item in share row exclusive mode";
-        holder.batch_execute(hold).await.unwrap();
+        holder.run(hold).await;
         let push = tokio::spawn(async move { pusher.query_one(PUSH, &[]).await.unwrap() });
         let waiting = "select count(*) from pg_locks where not granted and relation = 'turno.inbox_item'::regclass";
         eventually_async(LONG, "the push waits", async || {
@@ -32,10 +32,10 @@ fn a_push_whose_key_is_swept_meanwhile_is_a_duplicate_or_stored() {
             (count == 1).then_some(())
         })
         .await;
-        observer.batch_execute(SWEEP).await.unwrap();
+        observer.run(SWEEP).await;
         // The control: the key is deleted while the push that has found it is in progress.
         assert_eq!(keys(&observer).await, 0);
-        holder.batch_execute("commit").await.unwrap();
+        holder.run("commit").await;
         let pushed = push.await.unwrap();
         let (id, duplicate): (i64, bool) = (pushed.get(0), pushed.get(1));
         assert!(duplicate, "{id} is acknowledged");
@@ -84,9 +84,9 @@ fn swept_between(change: &str) -> (bool, u64) {
             end $do$",
             unchanged = change.is_empty()
         );
-        observer.batch_execute(&stop).await.unwrap();
+        observer.run(&stop).await;
         let hold = "begin; select pg_advisory_xact_lock(1)";
-        holder.batch_execute(hold).await.unwrap();
+        holder.run(hold).await;
         let push = tokio::spawn(async move { pusher.query_one(PUSH, &[]).await.unwrap() });
         let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted \
             and database = (select oid from pg_database where datname = current_database())";
@@ -95,9 +95,9 @@ fn swept_between(change: &str) -> (bool, u64) {
             (count == 1).then_some(())
         })
         .await;
-        observer.batch_execute(SWEEP).await.unwrap();
+        observer.run(SWEEP).await;
         assert_eq!(keys(&observer).await, 0);
-        holder.batch_execute("commit").await.unwrap();
+        holder.run("commit").await;
         let duplicate = push.await.unwrap().get(1);
         (duplicate, fixture.inbox().stats().await.unwrap().pending)
     })

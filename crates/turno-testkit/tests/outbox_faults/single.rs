@@ -4,9 +4,8 @@
 use std::time::{Duration, Instant};
 
 use turno::outbox::Event;
-use turno_testkit::eventually;
 use turno_testkit::faults::{client, sqlite};
-use turno_testkit::on_each_store;
+use turno_testkit::{Sql as _, eventually, on_each_store};
 
 use crate::LONG;
 use crate::consumer::{Consumer, Duplicates};
@@ -67,7 +66,7 @@ fn the_second_relay_takes_over(fixture: &Fixture) {
     second
         .process()
         .lines()
-        .expect_line("the only relay now", LONG);
+        .expect_line("this relay is the leader", LONG);
     let took = killed.elapsed();
     println!("{}: taken over within {took:?}", fixture.name);
     assert!(took < TAKEOVER, "taken over after {took:?}");
@@ -141,7 +140,7 @@ fn without_an_end_a_frozen_relay_stays(fixture: &Fixture) {
         }
         let session = client(&fixture.url).await;
         let hold = format!("select pg_advisory_lock({LOCK_ID})");
-        session.batch_execute(&hold).await.unwrap();
+        session.run(&hold).await;
         (Some(session), None)
     });
     let relay = Relay::start(&fixture.url, &broker, &exchange, SINGLE);

@@ -237,7 +237,7 @@ where
                 format!("concurrency must be between 1 and {}", check::MAX_ITEMS),
             ));
         }
-        check::together("prefetch", self.prefetch.unwrap_or(0))
+        check::item_count("prefetch", self.prefetch.unwrap_or(0))
     }
 }
 

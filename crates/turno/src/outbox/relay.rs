@@ -310,7 +310,7 @@ impl Relay {
     /// holds it must be checked all the time.
     async fn alone<'a>(&self, new_pipeline: impl Fn() -> Pipeline<'a>, stop: &CancellationToken) {
         while let Some(alone) = leader::alone(self, stop).await {
-            tracing::info!(relay = self.name, "the only relay now");
+            tracing::info!(relay = self.name, "this relay is the leader");
             let pipeline = new_pipeline();
             let work = async {
                 self.recover(stop).await;
@@ -319,7 +319,7 @@ impl Relay {
             let rest = tokio::select! {
                 rest = work => rest,
                 () = alone.ended() => {
-                    tracing::warn!(relay = self.name, "not the only relay any more; stopping until it is");
+                    tracing::warn!(relay = self.name, "this relay is not the leader any more; it stops until it is elected again");
                     None
                 }
             };

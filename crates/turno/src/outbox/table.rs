@@ -245,7 +245,7 @@ impl OutboxTable {
     /// As [`OutboxTable::stats`].
     pub async fn requeue(&self, ids: Option<&[Uuid]>) -> Result<u64> {
         if let Some(ids) = ids {
-            check::together("ids", ids.len())?;
+            check::item_count("ids", ids.len())?;
         }
         let table = self.adopted().await?;
         self.turno.store().outbox_table_requeue(&table, ids).await

@@ -1,6 +1,7 @@
 //! The functions of an adopted table on PostgreSQL, called as in the presentations system and the notes application.
 
 use tokio_postgres::Client;
+use turno_testkit::Sql as _;
 use turno_testkit::conformance::TestStore;
 
 use super::{age, ask, tell};
@@ -95,10 +96,7 @@ async fn the_next_notes_are_whole_rows_and_locked() {
         "3"
     );
     // A column that is added later is returned too, also to a session that has called before.
-    client
-        .batch_execute("alter table notes add column late text")
-        .await
-        .unwrap();
+    client.run("alter table notes add column late text").await;
     let rows = client
         .query("select late from get_next_notes_for_processing()", &[])
         .await;
@@ -138,13 +136,10 @@ async fn only_a_token_tells_who_was_overtaken() {
 async fn no_call_waits_for_a_row() {
     let (test_store, client) = notes().await;
     client
-        .batch_execute(
-            "create table comments (note uuid references notes); set statement_timeout = '10s'",
-        )
-        .await
-        .unwrap();
+        .run("create table comments (note uuid references notes); set statement_timeout = '10s'")
+        .await;
     let other = test_store.postgres_connection().await;
-    other.batch_execute(&format!("begin; insert into comments values ({ONE}); update notes set title = 'TWO' where title = 'two'")).await.unwrap();
+    other.run(&format!("begin; insert into comments values ({ONE}); update notes set title = 'TWO' where title = 'two'")).await;
     assert_eq!(
         said(
             &client,
@@ -155,7 +150,7 @@ async fn no_call_waits_for_a_row() {
     );
     let two = "acquire_processing_lock((select id from notes where title = 'two'))";
     assert_eq!(said(&client, two).await, "false");
-    other.batch_execute("rollback").await.unwrap();
+    other.run("rollback").await;
     assert_eq!(said(&client, two).await, "true");
 }
 
@@ -175,11 +170,11 @@ async fn the_flag_of_seed_000_is_turned_in_its_transaction() {
         test_store.postgres_connection().await,
     );
     let mark = "try_mark_as_processing(p_id => '0190f1f4-2b3c-7d4e-8f50-112233445566')";
-    one.batch_execute("begin").await.unwrap();
+    one.run("begin").await;
     assert_eq!(said(&one, mark).await, "1");
     // The plain update of the presentations system would wait here until the web service has responded.
     assert_eq!(said(&other, mark).await, "0");
-    one.batch_execute("rollback").await.unwrap();
+    one.run("rollback").await;
     assert_eq!(said(&other, mark).await, "1");
     assert_eq!(said(&one, mark).await, "0");
     assert_eq!(
@@ -216,9 +211,8 @@ async fn the_callers_own_rights_decide() {
         .await;
     assert_eq!(calls.unwrap().len(), 7);
     owner
-        .batch_execute("grant select, update on notes to turno_app")
-        .await
-        .unwrap();
+        .run("grant select, update on notes to turno_app")
+        .await;
     assert_eq!(
         said(
             &client,
@@ -244,10 +238,7 @@ async fn triggers_and_a_hostile_search_path_change_nothing() {
     )
     .await;
     let one = said(&client, ONE).await;
-    client
-        .batch_execute("set search_path = evil, pg_catalog")
-        .await
-        .unwrap();
+    client.run("set search_path = evil, pg_catalog").await;
     assert_eq!(
         said(&client, &format!("public.acquire_processing_lock('{one}')")).await,
         "true"
@@ -263,14 +254,9 @@ async fn triggers_and_a_hostile_search_path_change_nothing() {
 #[tokio::test]
 async fn a_function_name_that_is_taken_is_not_taken_away() {
     let (test_store, client) = notes().await;
-    client
-        .batch_execute(
-            "create table tasks (id bigint primary key);
+    client.run("create table tasks (id bigint primary key);
              create table jobs (id bigint primary key);
-             create function get_processing_stats_mine() returns integer language sql as 'select 1'",
-        )
-        .await
-        .unwrap();
+             create function get_processing_stats_mine() returns integer language sql as 'select 1'").await;
     let turno = test_store.turno().await;
     let error = turno.adopt("tasks").apply().await.unwrap_err();
     assert_eq!(error.field(), Some("suffix"), "{error:?}");
@@ -292,9 +278,8 @@ async fn a_function_name_that_is_taken_is_not_taken_away() {
     turno.adopt("tasks").suffix("tasks").apply().await.unwrap();
     // In another schema, the names are free.
     client
-        .batch_execute("create schema other; create table other.notes (id bigint primary key)")
-        .await
-        .unwrap();
+        .run("create schema other; create table other.notes (id bigint primary key)")
+        .await;
     turno.adopt("other.notes").apply().await.unwrap();
     assert_eq!(
         said(&client, "other.acquire_processing_lock(1)").await,

@@ -8,7 +8,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use turno::adopt::{Acquire, Adopted, Release, Stats};
 use turno_testkit::conformance::TestStore;
-use turno_testkit::eventually_async;
+use turno_testkit::{Sql as _, eventually_async};
 
 use super::{TIMEOUT, tell, test_stores, with_notes};
 
@@ -136,7 +136,7 @@ async fn second_of_two(test_store: &TestStore) -> Option<i64> {
         test_store.postgres_connection().await,
         test_store.postgres_connection().await,
     );
-    first.batch_execute("begin").await.unwrap();
+    first.run("begin").await;
     let token: Option<i64> = first.query_one(ACQUIRE, &[]).await.unwrap().get(0);
     assert!(token.is_some());
     let asking = tokio::spawn(async move { second.query_one(ACQUIRE, &[]).await.unwrap().get(0) });
@@ -150,7 +150,7 @@ async fn second_of_two(test_store: &TestStore) -> Option<i64> {
         },
     )
     .await;
-    first.batch_execute("commit").await.unwrap();
+    first.run("commit").await;
     asking.await.unwrap()
 }
 
@@ -171,7 +171,7 @@ async fn control_without_the_row_lock_both_have_the_row() {
     let guarded: String = client.query_one(definition, &[]).await.unwrap().get(0);
     let unguarded = guarded.replace("for no key update skip locked", "");
     assert_ne!(guarded, unguarded);
-    client.batch_execute(&unguarded).await.unwrap();
+    client.run(&unguarded).await;
     assert!(second_of_two(&test_store).await.is_some());
 }
 

@@ -1,9 +1,9 @@
 //! Adopting a table for which the functions of the notes application exist already.
 
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use turno::Turno;
-use turno_testkit::PostgresServer;
 use turno_testkit::conformance::TestStore;
+use turno_testkit::{PostgresServer, Sql as _, sql};
 
 use super::{ask, tell};
 
@@ -45,9 +45,7 @@ async fn with_functions() -> (TestStore, Turno) {
 async fn as_superuser(test_store: &TestStore) -> Client {
     let database = test_store.url().rsplit('/').next().unwrap();
     let url = PostgresServer::shared().superuser_url(database);
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
+    sql::client(&url).await
 }
 
 #[tokio::test]
@@ -169,9 +167,8 @@ async fn a_function_of_another_role_is_not_replaced() {
     let (test_store, turno) = with_functions().await;
     as_superuser(&test_store)
         .await
-        .batch_execute("alter function acquire_processing_lock(uuid, integer) owner to postgres")
-        .await
-        .unwrap();
+        .run("alter function acquire_processing_lock(uuid, integer) owner to postgres")
+        .await;
     let before = ask(&test_store, FUNCTIONS).await;
     let error = turno.adopt("notes").replace().apply().await.unwrap_err();
     assert!(error.is_refused(), "{error:?}");

@@ -5,6 +5,7 @@ use std::time::Duration;
 use turno::Turno;
 use turno::store::postgres::{PostgresStore, Target};
 use turno::store::{Leadership, OutboxLead, OutboxStore as _, Severity, Store as _};
+use turno_testkit::conformance::acquired;
 use turno_testkit::{PgBouncer, PoolMode, PostgresServer, eventually_async};
 
 use crate::fixture::TlsFixture;
@@ -35,13 +36,7 @@ async fn severity(turno: &Turno, check: &str) -> (Severity, String) {
 async fn a_waiter_is_woken_by_an_encrypted_notification() {
     let url = new_database().await;
     let turno = Turno::connect(&url).await.unwrap();
-    let lease = turno
-        .lock("loan/1")
-        .acquire()
-        .await
-        .unwrap()
-        .acquired()
-        .unwrap();
+    let lease = acquired(turno.lock("loan/1")).await;
     let waiter = turno.clone();
     let waiting = tokio::spawn(async move {
         let lock = waiter.lock("loan/1").wait(LONG);

@@ -4,6 +4,7 @@ use deadpool_postgres::{Manager, Pool};
 use turno::store::postgres::Target;
 use turno::{Migrate, Turno};
 use turno_testkit::PostgresServer;
+use turno_testkit::conformance::acquired;
 
 async fn new_database() -> String {
     let database = || PostgresServer::shared().create_database();
@@ -19,7 +20,7 @@ fn deadpool(url: &str, connections: usize) -> Pool {
 
 /// Each part of Turno, so that each kind of call is made.
 async fn use_everything(turno: &Turno) {
-    let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+    let lease = acquired(turno.lock("r")).await;
     assert!(turno.lock("r").acquire().await.unwrap().is_busy());
     lease.release().await.unwrap();
     turno.inbox("q").push("work").await.unwrap();

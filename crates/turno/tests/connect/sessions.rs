@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use turno::Turno;
 use turno::store::postgres::Target;
-use turno_testkit::{PostgresServer, eventually_async};
+use turno_testkit::{PostgresServer, Sql as _, eventually_async};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -84,7 +84,7 @@ async fn a_read_only_session_is_closed_and_the_store_heals() {
             and application_name = 'turno';
         end
         $$";
-    client.batch_execute(set).await.unwrap();
+    client.run(set).await;
     let error = eventually_async(LONG, "the database to be read-only", async || {
         let error = use_the_store(&turno).await.err()?;
         (!error.is_unavailable()).then_some(error)
@@ -97,6 +97,6 @@ async fn a_read_only_session_is_closed_and_the_store_heals() {
           execute format('alter database %I reset default_transaction_read_only', current_database());
         end
         $$";
-    client.batch_execute(reset).await.unwrap();
+    client.run(reset).await;
     use_the_store(&turno).await.unwrap();
 }

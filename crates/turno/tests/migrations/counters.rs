@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use turno::inbox::{Again, Failure};
 use turno::store::SCHEMA_VERSION;
+use turno_testkit::Sql as _;
 use turno_testkit::conformance::TestStore;
 
 use super::TO_VERSION_9;
@@ -36,7 +37,7 @@ async fn attempts_go_on_past_the_end_of_a_smallint() {
     let emit = "select turno.outbox_emit('T', '1')";
     client.query_one(emit, &[]).await.unwrap();
     for sql in [TO_VERSION_9, SMALLINT, NEARLY] {
-        client.batch_execute(sql).await.unwrap();
+        client.run(sql).await;
     }
     // The control: in version 9 the next two attempts fail permanently.
     let past = "update turno.inbox_item set attempts = attempts + 2::smallint";
@@ -55,9 +56,8 @@ async fn attempts_go_on_past_the_end_of_a_smallint() {
     let unlimited = "select count(*) from turno.inbox_item where max_attempts = 0";
     assert_eq!(number(&client, unlimited).await, 1, "the event");
     client
-        .batch_execute("update turno.inbox_item set max_attempts = 100000 where max_attempts <> 0")
-        .await
-        .unwrap();
+        .run("update turno.inbox_item set max_attempts = 100000 where max_attempts <> 0")
+        .await;
     let inbox = turno.inbox("q");
     for attempt in 32767..32772 {
         let items = inbox.claim().take().await.unwrap();
@@ -78,7 +78,7 @@ async fn attempts_go_on_past_the_end_of_a_smallint() {
     let events = "select max(attempts) from turno.inbox_item where max_attempts = 0";
     for doubt in 0..5 {
         assert_eq!(number(&client, claim).await, 1, "{doubt}");
-        client.batch_execute(over).await.unwrap();
+        client.run(over).await;
     }
     assert_eq!(number(&client, claim).await, 1);
     assert!(number(&client, events).await > 32767 + 2);

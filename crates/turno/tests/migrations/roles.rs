@@ -1,10 +1,9 @@
 //! Roles and rights: owners with and without the right to create roles, roles that are skipped, repairs.
 
-use tokio_postgres::Client;
 use turno::store::{Finding, SCHEMA_VERSION, Severity, postgres};
 use turno::{Roles, Turno};
-use turno_testkit::PostgresServer;
-use turno_testkit::conformance::TestStore;
+use turno_testkit::conformance::{TestStore, acquired};
+use turno_testkit::{PostgresServer, Sql as _, sql};
 
 use super::shape;
 
@@ -13,16 +12,8 @@ const LOGINS: &str =
     "create role app login in role turno_app; create role operator login in role turno_operator";
 const BOTH: [&str; 2] = ["turno_app", "turno_operator"];
 
-pub(super) async fn connection(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    client
-}
-
-pub(super) async fn says(url: &str, sql: &str) {
-    connection(url).await.batch_execute(sql).await.unwrap();
+pub(super) async fn says(url: &str, statement: &str) {
+    sql::client(url).await.run(statement).await;
 }
 
 /// Returns the name of the database in a URL.
@@ -44,7 +35,7 @@ async fn roles_that_an_administrator_creates_later_are_granted_by_a_repair() {
     says(&admin, NO_ROLES).await;
     let turno = Turno::connect(&url).await.unwrap();
     let store = turno.store();
-    let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+    let lease = acquired(turno.lock("r")).await;
     lease.release().await.unwrap();
     let drift = store.schema_drift().await.unwrap();
     assert_eq!(drift.missing_roles, BOTH);
@@ -98,13 +89,7 @@ async fn roles_that_an_administrator_creates_later_are_granted_by_a_repair() {
     assert_eq!(store.repair(Roles::Grant).await.unwrap(), drift);
     assert!(!store.schema_drift().await.unwrap().is_repairable());
     let app = Turno::connect(&app).await.unwrap();
-    app.lock("r")
-        .acquire()
-        .await
-        .unwrap()
-        .acquired()
-        .unwrap()
-        .detach();
+    acquired(app.lock("r")).await.detach();
     // A role that is not the owner cannot repair.
     let refused = app.store().repair(Roles::Grant).await;
     assert!(refused.unwrap_err().is_refused());
@@ -127,13 +112,7 @@ async fn roles_are_created_where_that_is_allowed() {
     .await;
     let app = server.url_as("The%20App", name(&url));
     let app = Turno::connect(&app).await.unwrap();
-    app.lock("r")
-        .acquire()
-        .await
-        .unwrap()
-        .acquired()
-        .unwrap()
-        .detach();
+    acquired(app.lock("r")).await.detach();
     let findings = app.store().diagnose().await.unwrap();
     let vacuum = find(&findings, "vacuum");
     assert!(
@@ -161,14 +140,7 @@ async fn roles_are_left_alone_when_asked() {
             .connect(test_store.url())
             .await
             .unwrap();
-        turno
-            .lock("r")
-            .acquire()
-            .await
-            .unwrap()
-            .acquired()
-            .unwrap()
-            .detach();
+        acquired(turno.lock("r")).await.detach();
         let granted = "select has_schema_privilege('turno_app', 'turno', 'usage')
             or has_function_privilege('turno_app', 'turno.seen(text,uuid)', 'execute')";
         let client = test_store.postgres_connection().await;
@@ -301,7 +273,7 @@ async fn a_repair_restores_functions_and_rights() {
     let working = tokio::spawn(async move {
         let mut rounds = 0_u32;
         while !stopped.is_cancelled() || rounds < 3 {
-            let lease = busy.lock("w").acquire().await.unwrap().acquired().unwrap();
+            let lease = acquired(busy.lock("w")).await;
             busy.inbox("q").push(&rounds).await.unwrap();
             lease.release().await.unwrap();
             rounds += 1;
@@ -327,7 +299,7 @@ async fn a_superuser_may_own_the_schema() {
     let turno = Turno::connect(&test_store.url_as("postgres"))
         .await
         .unwrap();
-    let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+    let lease = acquired(turno.lock("r")).await;
     lease.release().await.unwrap();
     turno.inbox("q").push(&1).await.unwrap();
     turno.sweep(&Default::default()).await.unwrap();
@@ -339,13 +311,7 @@ async fn a_superuser_may_own_the_schema() {
     assert_eq!(find(&findings, "functions").severity, Severity::Ok);
     // Its functions can be called by applications, like those of any owner.
     let app = Turno::connect(&test_store.url_as("app")).await.unwrap();
-    app.lock("r")
-        .acquire()
-        .await
-        .unwrap()
-        .acquired()
-        .unwrap()
-        .detach();
+    acquired(app.lock("r")).await.detach();
 }
 
 /// Every role that may call the functions gets the same findings. An unsafe setting is a problem.
@@ -410,10 +376,7 @@ async fn a_diagnosis_needs_no_rights_but_those_of_an_application() {
 async fn only_the_owner_may_sweep_what_is_young() {
     let test_store = TestStore::postgres();
     let operator = test_store.postgres_connection_as("operator").await;
-    operator
-        .batch_execute("select turno.sweep()")
-        .await
-        .unwrap();
+    operator.run("select turno.sweep()").await;
     let young = [
         "keep_history => '23 hours'",
         "keep_archive => '23 hours'",
@@ -426,6 +389,6 @@ async fn only_the_owner_may_sweep_what_is_young() {
         let error = operator.batch_execute(&sweep).await.unwrap_err();
         assert_eq!(error.code().unwrap().code(), "42501", "{age}");
         let owner = test_store.postgres_connection_as("owner").await;
-        owner.batch_execute(&sweep).await.unwrap();
+        owner.run(&sweep).await;
     }
 }

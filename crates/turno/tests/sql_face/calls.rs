@@ -1,13 +1,15 @@
 //! Calls: named arguments, defaults, checks, waiting.
 
 use turno::lock::{BreakOutcome, ReleaseOutcome};
+use turno_testkit::Sql as _;
+use turno_testkit::conformance::acquired;
 
-use super::{code, one, test_store, word};
+use super::test_store;
 
 #[tokio::test]
 async fn arguments_are_named_and_have_defaults() {
     let (_bed, client) = test_store().await;
-    let row = one(&client, "select outcome, token, holds, owner, expires_at - acquired_at = '30 seconds', remaining > '29 seconds' \
+    let row = client.row("select outcome, token, holds, owner, expires_at - acquired_at = '30 seconds', remaining > '29 seconds' \
                             from turno.lock_acquire('r')").await;
     assert_eq!(
         (row.get::<_, &str>(0), row.get::<_, i32>(2)),
@@ -16,52 +18,42 @@ async fn arguments_are_named_and_have_defaults() {
     assert!(!row.get::<_, String>(3).is_empty(), "an owner is made up");
     assert!(row.get::<_, bool>(5));
     let token: i64 = row.get(1);
-    let row = one(&client, "select outcome, token, \"user\" from turno.lock_acquire(resource => 'r', \"user\" => '2', ttl => '5 minutes')").await;
+    let row = client.row("select outcome, token, \"user\" from turno.lock_acquire(resource => 'r', \"user\" => '2', ttl => '5 minutes')").await;
     assert_eq!(
         (row.get::<_, &str>(0), row.get::<_, Option<i64>>(1)),
         ("busy", None)
     );
-    assert_eq!(
-        word(
-            &client,
-            &format!("select outcome from turno.lock_renew('r', {token})")
+    client
+        .expect(
+            &format!("select outcome from turno.lock_renew('r', {token})"),
+            "renewed",
         )
-        .await,
-        "renewed"
-    );
-    assert_eq!(
-        word(
-            &client,
-            &format!("select outcome from turno.lock_release('r', {token})")
+        .await;
+    client
+        .expect(
+            &format!("select outcome from turno.lock_release('r', {token})"),
+            "released",
         )
-        .await,
-        "released"
-    );
-    assert_eq!(
-        word(
-            &client,
-            &format!("select outcome from turno.lock_release(resource => 'r', token => {token})")
+        .await;
+    client
+        .expect(
+            &format!("select outcome from turno.lock_release(resource => 'r', token => {token})"),
+            "lost",
         )
-        .await,
-        "lost"
-    );
-    let row = one(&client, "select outcome, token from turno.lock_acquire('r', owner => 'o', service => 's', description => 'd', \
+        .await;
+    let row = client.row("select outcome, token from turno.lock_acquire('r', owner => 'o', service => 's', description => 'd', \
                             \"user\" => '1', mode => 'shared', min_hold => '1 s', max_hold => '1 min')").await;
     assert_eq!(row.get::<_, &str>(0), "acquired");
     let token: i64 = row.get(1);
-    assert_eq!(
-        word(
-            &client,
-            &format!("select turno.lock_break('r', {token}, 'why', \"user\" => 'admin')")
+    client
+        .expect(
+            &format!("select turno.lock_break('r', {token}, 'why', \"user\" => 'admin')"),
+            "broken",
         )
-        .await,
-        "broken"
-    );
-    let row = one(
-        &client,
-        "select actor, reason, \"user\" from turno.lock_history('r') limit 1",
-    )
-    .await;
+        .await;
+    let row = client
+        .row("select actor, reason, \"user\" from turno.lock_history('r') limit 1")
+        .await;
     assert_eq!(
         (
             row.get::<_, &str>(0),
@@ -71,9 +63,9 @@ async fn arguments_are_named_and_have_defaults() {
         ("admin", "why", "1")
     );
     assert_eq!(
-        one(&client, "select expired, purged from turno.sweep()")
-            .await
-            .get::<_, i64>(0),
+        client
+            .number("select expired, purged from turno.sweep()")
+            .await,
         0
     );
     assert_eq!(
@@ -85,7 +77,8 @@ async fn arguments_are_named_and_have_defaults() {
         2
     );
     assert!(
-        !one(&client, "select locked from turno.lock_status('free')")
+        !client
+            .row("select locked from turno.lock_status('free')")
             .await
             .get::<_, bool>(0)
     );
@@ -144,7 +137,7 @@ async fn arguments_are_checked_on_every_path() {
             } else {
                 sql.replace(')', ", owner => 'b')")
             };
-            match code(&client, &sql).await.as_str() {
+            match client.code(&sql).await.as_str() {
                 "22023" => {}
                 other => accepted.push(format!("{other}: {sql}")),
             }
@@ -163,7 +156,7 @@ async fn arguments_are_checked_on_every_path() {
             "turno.lock_wait(R, 'w')",
         ] {
             let sql = format!("select * from {}", call.replace('R', &resource));
-            match code(&client, &sql).await.as_str() {
+            match client.code(&sql).await.as_str() {
                 "22023" => {}
                 other => accepted.push(format!("{other}: {sql}")),
             }
@@ -182,13 +175,13 @@ async fn arguments_are_checked_on_every_path() {
         "select turno.sweep('-1 s')",
         "select turno.sweep(batch => 0)",
     ] {
-        match code(&client, sql).await.as_str() {
+        match client.code(sql).await.as_str() {
             "22023" => {}
             other => accepted.push(format!("{other}: {sql}")),
         }
     }
     assert_eq!(accepted, [""; 0]);
-    let rows: i64 = one(&client, "select count(*) from turno.lock").await.get(0);
+    let rows = client.number("select count(*) from turno.lock").await;
     assert_eq!(rows, 2, "nothing was stored");
 }
 
@@ -198,12 +191,11 @@ async fn waiting_in_sql_sees_a_release_and_does_not_block_it() {
     let waiter = test_store.postgres_connection().await;
     for mode in ["exclusive", "shared"] {
         let resource = format!("wait/{mode}");
-        let token: i64 = one(
-            &holder,
-            &format!("select token from turno.lock_acquire('{resource}', owner => 'a')"),
-        )
-        .await
-        .get(0);
+        let token = holder
+            .number(&format!(
+                "select token from turno.lock_acquire('{resource}', owner => 'a')"
+            ))
+            .await;
         let sql = format!(
             "select outcome from turno.lock_acquire('{resource}', owner => 'b', mode => '{mode}', wait => '30 s')"
         );
@@ -214,21 +206,18 @@ async fn waiting_in_sql_sees_a_release_and_does_not_block_it() {
         let releases = async {
             // The waiter is inside its call by now.
             let asleep = "select count(*) from pg_stat_activity where query like '%wait => ''30 s''%' and wait_event = 'PgSleep'";
-            while one(&holder, asleep).await.get::<_, i64>(0) == 0 {}
+            while holder.number(asleep).await == 0 {}
+            holder.run("set statement_timeout = '5 s'").await;
             holder
-                .batch_execute("set statement_timeout = '5 s'")
+                .text(&format!(
+                    "select outcome from turno.lock_release('{resource}', {token})"
+                ))
                 .await
-                .unwrap();
-            word(
-                &holder,
-                &format!("select outcome from turno.lock_release('{resource}', {token})"),
-            )
-            .await
         };
         let (seen, released) = tokio::join!(sees, releases);
         assert_eq!((seen.as_str(), released.as_str()), ("acquired", "released"));
     }
-    let row = one(&waiter, "select outcome, clock_timestamp() - now() >= '100 ms' from turno.lock_acquire('wait/shared', wait => '100 ms')").await;
+    let row = waiter.row("select outcome, clock_timestamp() - now() >= '100 ms' from turno.lock_acquire('wait/shared', wait => '100 ms')").await;
     assert_eq!(
         (row.get::<_, &str>(0), row.get::<_, bool>(1)),
         ("busy", true)
@@ -239,30 +228,18 @@ async fn waiting_in_sql_sees_a_release_and_does_not_block_it() {
 async fn sql_and_rust_see_each_other() {
     let (test_store, client) = test_store().await;
     let turno = test_store.turno().await;
-    let lease = turno
-        .lock("r")
-        .user("rust")
-        .acquire()
-        .await
-        .unwrap()
-        .acquired()
-        .unwrap();
-    let row = one(
-        &client,
-        "select outcome, \"user\" from turno.lock_acquire('r')",
-    )
-    .await;
+    let lease = acquired(turno.lock("r").user("rust")).await;
+    let row = client
+        .row("select outcome, \"user\" from turno.lock_acquire('r')")
+        .await;
     assert_eq!(
         (row.get::<_, &str>(0), row.get::<_, &str>(1)),
         ("busy", "rust")
     );
     lease.release().await.unwrap();
-    let token: i64 = one(
-        &client,
-        "select token from turno.lock_acquire('r', \"user\" => 'sql')",
-    )
-    .await
-    .get(0);
+    let token = client
+        .number("select token from turno.lock_acquire('r', \"user\" => 'sql')")
+        .await;
     let turno::lock::Acquire::Busy(busy) = turno.lock("r").acquire().await.unwrap() else {
         panic!("acquired")
     };
@@ -281,17 +258,16 @@ async fn sql_and_rust_see_each_other() {
 #[tokio::test]
 async fn events_are_emitted_relayed_and_seen_in_sql() {
     let (_bed, client) = test_store().await;
-    let number = async |sql: &str| -> i64 { one(&client, sql).await.get(0) };
+    let number = async |sql: &str| -> i64 { client.row(sql).await.get(0) };
     let emit = "select turno.outbox_emit('TicketCreatedEvent', '{\"n\": 1}', key => 'k', correlation_id => 'c', \
                 headers => '{\"tenant\": \"7\"}')::text";
-    let id = word(&client, emit).await;
+    let id = client.text(emit).await;
     client
-        .batch_execute("begin; select turno.outbox_emit('Other', '1'); rollback")
-        .await
-        .unwrap();
+        .run("begin; select turno.outbox_emit('Other', '1'); rollback")
+        .await;
     let claim = "select seq, id::text, key, event::text from turno.outbox_claim('sql', token => \
                  '00000000-0000-0000-0000-000000000001')";
-    let row = one(&client, claim).await;
+    let row = client.row(claim).await;
     let seq: i64 = row.get(0);
     assert_eq!(
         (row.get::<_, &str>(1), row.get::<_, &str>(2)),
@@ -310,8 +286,8 @@ async fn events_are_emitted_relayed_and_seen_in_sql() {
         1
     );
     let seen = format!("select turno.seen('billing', '{id}')::text");
-    assert_eq!(word(&client, &seen).await, "true");
-    assert_eq!(word(&client, &seen).await, "false");
+    client.expect(&seen, "true").await;
+    client.expect(&seen, "false").await;
 }
 
 #[tokio::test]
@@ -334,9 +310,9 @@ async fn a_bad_event_is_refused_with_a_hint() {
         "select turno.seen('', gen_random_uuid())",
         "select turno.seen('c', null)",
     ] {
-        assert_eq!(code(&client, sql).await, "22023", "{sql}");
+        assert_eq!(client.code(sql).await, "22023", "{sql}");
     }
-    let stats = one(&client, "select total from turno.outbox_stats()").await;
+    let stats = client.row("select total from turno.outbox_stats()").await;
     assert_eq!(stats.get::<_, i64>(0), 0);
 }
 
@@ -365,7 +341,7 @@ async fn routing_keys_are_the_same_in_rust_and_in_sql() {
     ] {
         let sql = format!("select turno.outbox_routing_key('{kind}')");
         assert_eq!(
-            word(&client, &sql).await,
+            client.text(&sql).await,
             turno::sink::routing_key(kind),
             "{kind}"
         );

@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use turno::{Error, Turno};
+use turno_testkit::Sql as _;
 
-use super::{code, one, test_store, word};
+use super::test_store;
 
 const INVALID: &str = "22023";
 const MIB: usize = 1024 * 1024;
@@ -34,14 +35,10 @@ async fn a_caller_cannot_raise_the_longest_lease() {
         )
     };
     // Above the functions' default and below the database's limit: a caller passes it explicitly.
-    let token: i64 = one(
-        &app,
-        "select token from turno.lock_acquire('r', owner => 'a', ttl => '30 days', max_ttl => '100 years')",
-    )
-    .await
-    .get(0);
+    let token = app.number("select token from turno.lock_acquire('r', owner => 'a', ttl => '30 days', max_ttl => '100 years')").await;
     assert_eq!(
-        code(&app, "select turno.lock_acquire('s', ttl => '25 hours')").await,
+        app.code("select turno.lock_acquire('s', ttl => '25 hours')")
+            .await,
         INVALID
     );
     let asks = [
@@ -54,13 +51,11 @@ async fn a_caller_cannot_raise_the_longest_lease() {
         "select turno.lock_acquire_all('{x,y}', ttl => '31 days', max_ttl => '100 years')".into(),
         format!("select turno.lock_renew('r', {token}, '31 days', '100 years')"),
     ];
-    let free: i64 = one(
-        &app,
-        "select token from turno.lock_acquire('free', owner => 'a')",
-    )
-    .await
-    .get(0);
-    one(&app, &format!("select turno.lock_release('free', {free})")).await;
+    let free = app
+        .number("select token from turno.lock_acquire('free', owner => 'a')")
+        .await;
+    app.row(&format!("select turno.lock_release('free', {free})"))
+        .await;
     for sql in &asks {
         let said = refusal(&app, sql).await;
         assert!(
@@ -73,8 +68,8 @@ async fn a_caller_cannot_raise_the_longest_lease() {
         );
     }
     // The other callers of a batch must not fail with it.
-    assert_eq!(word(&app, &batch("31 days")).await, "later");
-    assert_eq!(word(&app, &batch("24 hours")).await, "acquired");
+    app.expect(&batch("31 days"), "later").await;
+    app.expect(&batch("24 hours"), "acquired").await;
     let renewals =
         format!("select * from turno.lock_renew_batch('{{r}}', '{{{token}}}', '{{31 days}}')");
     assert_eq!(
@@ -83,9 +78,11 @@ async fn a_caller_cannot_raise_the_longest_lease() {
         "asked alone"
     );
 
-    one(&owner, "select turno.setting_set('max_ttl', '60 days')").await;
+    owner
+        .row("select turno.setting_set('max_ttl', '60 days')")
+        .await;
     for sql in &asks {
-        assert_eq!(code(&app, sql).await, "00000", "{sql}");
+        assert_eq!(app.code(sql).await, "00000", "{sql}");
     }
 }
 
@@ -93,7 +90,9 @@ async fn a_caller_cannot_raise_the_longest_lease() {
 async fn a_caller_cannot_raise_the_largest_payload() {
     let (test_store, owner) = test_store().await;
     let app = test_store.postgres_connection_as("app").await;
-    one(&owner, "select turno.setting_set('max_payload', '2MB')").await;
+    owner
+        .row("select turno.setting_set('max_payload', '2MB')")
+        .await;
     let json = |bytes: usize| format!("('\"' || repeat('x', {}) || '\"')", bytes - 2);
     let push = |bytes: usize, limit: &str| {
         format!(
@@ -119,9 +118,9 @@ async fn a_caller_cannot_raise_the_largest_payload() {
             json(bytes)
         )
     };
-    one(&app, "select turno.schedule_state('s')").await;
-    assert_eq!(code(&app, &push(MIB, "1048576")).await, "00000");
-    assert_eq!(code(&app, &push(MIB + 1, "1048576")).await, INVALID);
+    app.row("select turno.schedule_state('s')").await;
+    assert_eq!(app.code(&push(MIB, "1048576")).await, "00000");
+    assert_eq!(app.code(&push(MIB + 1, "1048576")).await, INVALID);
     for sql in [
         push(2 * MIB, "1073741823"),
         push(2 * MIB, "null"),
@@ -129,7 +128,7 @@ async fn a_caller_cannot_raise_the_largest_payload() {
         tick(2 * MIB),
         together(2 * MIB),
     ] {
-        assert_eq!(code(&app, &sql).await, "00000", "{sql}");
+        assert_eq!(app.code(&sql).await, "00000", "{sql}");
     }
     let too_large = [
         push(2 * MIB + 1, "1073741823"),
@@ -146,9 +145,11 @@ async fn a_caller_cannot_raise_the_largest_payload() {
         );
         assert!(said.contains("setting max_payload"), "{said}");
     }
-    one(&owner, "select turno.setting_set('max_payload', 'default')").await;
+    owner
+        .row("select turno.setting_set('max_payload', 'default')")
+        .await;
     for sql in &too_large {
-        assert_eq!(code(&app, sql).await, "00000", "{sql}");
+        assert_eq!(app.code(sql).await, "00000", "{sql}");
     }
 }
 
@@ -157,9 +158,11 @@ async fn a_caller_cannot_raise_the_largest_payload() {
 async fn an_answer_has_the_limit_of_a_payload() {
     let (test_store, owner) = test_store().await;
     let app = test_store.postgres_connection_as("app").await;
-    one(&owner, "select turno.setting_set('max_payload', '2MB')").await;
+    owner
+        .row("select turno.setting_set('max_payload', '2MB')")
+        .await;
     let answer = |bytes: usize| format!("('\"' || repeat('x', {}) || '\"')", bytes - 2);
-    let claim = word(&app, "select claim from turno.once_begin('k')").await;
+    let claim = app.text("select claim from turno.once_begin('k')").await;
     let (key, token) = claim.split_once('@').unwrap();
     let complete = |bytes: usize| {
         format!(
@@ -176,8 +179,8 @@ async fn an_answer_has_the_limit_of_a_payload() {
         "select outcome from turno.once_complete_batch('{{{key}}}', '{{{token}}}', array[{}], '{{null}}')",
         answer(2 * MIB)
     );
-    assert_eq!(word(&app, &batch).await, "later");
-    assert_eq!(code(&app, &complete(2 * MIB)).await, "00000");
+    app.expect(&batch, "later").await;
+    assert_eq!(app.code(&complete(2 * MIB)).await, "00000");
 }
 
 /// The library passes its own limits, and those of the database take precedence.
@@ -203,16 +206,22 @@ async fn the_library_gets_the_databases_limits() {
         );
     };
     is_named(&acquire("r").await.unwrap_err(), "ttl", "max_ttl");
-    one(&owner, "select turno.setting_set('max_ttl', '60 days')").await;
+    owner
+        .row("select turno.setting_set('max_ttl', '60 days')")
+        .await;
     acquire("r").await.unwrap();
     let large = "x".repeat(4 * MIB);
-    one(&owner, "select turno.setting_set('max_payload', '2MB')").await;
+    owner
+        .row("select turno.setting_set('max_payload', '2MB')")
+        .await;
     let refused = turno.inbox("q").push(&large).await.unwrap_err();
     is_named(&refused, "payload", "max_payload");
     let claim = turno.once("k").begin().await.unwrap().fresh().unwrap();
     let refused = claim.complete(&large).await.unwrap_err();
     is_named(&refused, "payload", "max_payload");
-    one(&owner, "select turno.setting_set('max_payload', '')").await;
+    owner
+        .row("select turno.setting_set('max_payload', '')")
+        .await;
     turno.inbox("q").push(&large).await.unwrap();
     claim.complete(&large).await.unwrap();
 }
@@ -223,28 +232,25 @@ async fn the_usual_call_reads_no_limit() {
     let (_bed, client) = test_store().await;
     let reads = "select (coalesce(seq_scan, 0) + coalesce(idx_scan, 0))::text \
                  from pg_stat_xact_user_tables where schemaname = 'turno' and relname = 'setting'";
-    client.batch_execute("begin").await.unwrap();
-    let token: i64 = one(
-        &client,
-        "select token from turno.lock_acquire('r', ttl => '24 hours', max_ttl => '100 years')",
-    )
-    .await
-    .get(0);
-    one(
-        &client,
-        &format!("select turno.lock_renew('r', {token}, '24 hours', '100 years')"),
-    )
-    .await;
+    client.run("begin").await;
+    let token = client
+        .number(
+            "select token from turno.lock_acquire('r', ttl => '24 hours', max_ttl => '100 years')",
+        )
+        .await;
+    client
+        .row(&format!(
+            "select turno.lock_renew('r', {token}, '24 hours', '100 years')"
+        ))
+        .await;
     let push = "select turno.inbox_push('q', '1', max_payload => 1073741823)";
-    one(&client, push).await;
-    one(&client, "select turno.outbox_emit('T', '1')").await;
-    assert_eq!(word(&client, reads).await, "0");
+    client.row(push).await;
+    client.row("select turno.outbox_emit('T', '1')").await;
+    client.expect(reads, "0").await;
     // The control.
-    one(
-        &client,
-        "select turno.lock_acquire('s', ttl => '25 hours', max_ttl => '26 hours')",
-    )
-    .await;
-    assert_ne!(word(&client, reads).await, "0");
-    client.batch_execute("rollback").await.unwrap();
+    client
+        .row("select turno.lock_acquire('s', ttl => '25 hours', max_ttl => '26 hours')")
+        .await;
+    assert_ne!(client.text(reads).await, "0");
+    client.run("rollback").await;
 }

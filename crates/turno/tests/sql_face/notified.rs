@@ -8,9 +8,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 use turno::Wakers;
-use turno_testkit::PostgresServer;
+use turno_testkit::{PostgresServer, Sql as _};
 
-use super::{test_store, word};
+use super::test_store;
 
 /// Prefix of every name.
 const SECRET: &str = "secret";
@@ -48,11 +48,8 @@ async fn stranger(url: &str) -> (Client, UnboundedReceiver<(String, String)>) {
         }
     });
     client
-        .batch_execute(
-            "listen turno_lock; listen turno_inbox; listen turno_once; listen turno_setting",
-        )
-        .await
-        .unwrap();
+        .run("listen turno_lock; listen turno_inbox; listen turno_once; listen turno_setting")
+        .await;
     (client, heard)
 }
 
@@ -62,7 +59,7 @@ async fn a_role_without_rights_hears_no_names() {
     let (_stranger, mut heard) = stranger(test_store.url()).await;
     for queue in ["secret queue", "$outbox"] {
         let idle = format!("select turno.inbox_idle('{queue}', '1 minute')");
-        client.batch_execute(&idle).await.unwrap();
+        client.run(&idle).await;
     }
     for number in 1..=3 {
         let wait = format!(
@@ -71,7 +68,7 @@ async fn a_role_without_rights_hears_no_names() {
              select turno.once_begin('secret {number}'); \
              select turno.once_begin('secret {number}', waits => true)"
         );
-        client.batch_execute(&wait).await.unwrap();
+        client.run(&wait).await;
     }
     for sql in NOTIFIES {
         client
@@ -87,11 +84,12 @@ async fn a_role_without_rights_hears_no_names() {
         assert!(!payload.contains(SECRET), "{sql}: {payload}");
     }
     assert!(heard.try_recv().is_err(), "each notified once");
-    let queue = word(&client, "select turno.wake_hash('inbox:secret queue')").await;
+    let queue = client
+        .text("select turno.wake_hash('inbox:secret queue')")
+        .await;
     client
-        .batch_execute("select turno.inbox_push('secret queue', '2')")
-        .await
-        .unwrap();
+        .run("select turno.inbox_push('secret queue', '2')")
+        .await;
     assert_eq!(heard.recv().await.unwrap().1, queue);
 }
 

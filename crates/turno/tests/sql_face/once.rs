@@ -1,8 +1,9 @@
 //! Once in SQL: named arguments, defaults, checks, and the caller's own transaction.
 
 use turno::once::{Begin, OnceSettled, OnceState};
+use turno_testkit::Sql as _;
 
-use super::{code, one, test_store, word};
+use super::test_store;
 
 /// Its numbers, spaces and duplicate keys are kept as written.
 const ANSWER: &str = r#"{"total": 1.00,  "big":12345678901234567890123, "a":1, "a":2}"#;
@@ -10,12 +11,9 @@ const ANSWER: &str = r#"{"total": 1.00,  "big":12345678901234567890123, "a":1, "
 #[tokio::test]
 async fn arguments_are_named_and_have_defaults() {
     let (_bed, client) = test_store().await;
-    let row = one(
-        &client,
-        "select outcome, key, token, attempt, answer::text, expires_at - began_at <= '30 seconds', \
+    let row = client.row("select outcome, key, token, attempt, answer::text, expires_at - began_at <= '30 seconds', \
            remaining > '29 seconds', worker, claim \
-         from turno.once_begin('k')",
-    )
+         from turno.once_begin('k')")
     .await;
     assert_eq!(
         (
@@ -30,28 +28,22 @@ async fn arguments_are_named_and_have_defaults() {
     assert_eq!(row.get::<_, Option<&str>>(7), None);
     let (token, claim): (i64, String) = (row.get(2), row.get(8));
     assert_eq!(claim, format!("k@{token}"));
-    let row = one(
-        &client,
-        "select outcome, token, claim, worker from turno.once_begin(key => 'k', fingerprint => 'f', lease => '1 min', \
-           ttl => '1 h', unknown => 'rerun', worker => 'w', waits => true, request => gen_random_uuid())",
-    )
+    let row = client.row("select outcome, token, claim, worker from turno.once_begin(key => 'k', fingerprint => 'f', lease => '1 min', \
+           ttl => '1 h', unknown => 'rerun', worker => 'w', waits => true, request => gen_random_uuid())")
     .await;
     assert_eq!(row.get::<_, &str>(0), "in_flight");
     // A token is a right, and this one belongs to another caller.
     assert_eq!(row.get::<_, Option<i64>>(1), None);
     assert_eq!(row.get::<_, Option<&str>>(2), None);
     let extend = format!("select turno.once_extend(claim => '{claim}', lease => '1 min')::text");
-    assert_eq!(word(&client, &extend).await, "true");
+    client.expect(&extend, "true").await;
     let complete = format!(
         "select turno.once_complete(claim => '{claim}', answer => '{ANSWER}', ttl => '1 h')::text"
     );
     for _ in 0..2 {
-        assert_eq!(word(&client, &complete).await, "");
+        client.expect(&complete, "").await;
     }
-    let row = one(
-        &client,
-        "select outcome, answer::text, expires_at > now() + '59 min', token from turno.once_begin('k')",
-    )
+    let row = client.row("select outcome, answer::text, expires_at > now() + '59 min', token from turno.once_begin('k')")
     .await;
     assert_eq!(
         (row.get::<_, &str>(0), row.get::<_, &str>(1)),
@@ -68,18 +60,18 @@ async fn claims_end_in_every_way() {
         let sql = format!(
             "select outcome || ' ' || coalesce(attempt::text, '-'), coalesce(claim, '') from turno.once_begin({ask})"
         );
-        let row = one(&client, &sql).await;
+        let row = client.row(&sql).await;
         (row.get(0), row.get(1))
     };
     let (outcome, claim) = begin("'k@7', fingerprint => 'f'").await;
     assert_eq!(outcome, "fresh 1");
     let release = format!("select turno.once_release('{claim}')::text");
-    assert_eq!(word(&client, &release).await, "true");
+    client.expect(&release, "true").await;
     let (outcome, claim) = begin("'k@7', fingerprint => 'g'").await;
     assert_eq!(outcome, "fresh 1");
-    assert_eq!(word(&client, &release).await, "false", "it is stale now");
+    assert_eq!(client.text(&release).await, "false", "it is stale now");
     let doubt = format!("select turno.once_release('{claim}', unknown => true)::text");
-    assert_eq!(word(&client, &doubt).await, "true");
+    client.expect(&doubt, "true").await;
     let (outcome, answer) = begin("'k@7'").await;
     assert_eq!((outcome.as_str(), &answer), ("unknown 1", &claim));
     assert_eq!(begin("'k@7', fingerprint => 'h'").await.0, "mismatch 1");
@@ -87,18 +79,14 @@ async fn claims_end_in_every_way() {
     assert_eq!(outcome, "fresh 2");
     let complete = format!("select turno.once_complete('{claim}')");
     client.query(&complete, &[]).await.unwrap();
-    let row = one(
-        &client,
-        "select outcome, answer::text from turno.once_begin('k@7')",
-    )
-    .await;
+    let row = client
+        .row("select outcome, answer::text from turno.once_begin('k@7')")
+        .await;
     assert_eq!(row.get::<_, &str>(0), "replay");
     assert_eq!(row.get::<_, Option<&str>>(1), None, "it was not stored");
-    let row = one(
-        &client,
-        "select state, late, claim from turno.once_status('k@7')",
-    )
-    .await;
+    let row = client
+        .row("select state, late, claim from turno.once_status('k@7')")
+        .await;
     assert_eq!(
         (row.get::<_, &str>(0), row.get::<_, i32>(1)),
         ("done", 1),
@@ -106,11 +94,11 @@ async fn claims_end_in_every_way() {
     );
     assert_eq!(row.get::<_, &str>(2), claim);
     let list = "select string_agg(key || ' ' || state, ',') from turno.once_list()";
-    assert_eq!(word(&client, list).await, "k@7 done");
+    client.expect(list, "k@7 done").await;
     let forget = "select turno.once_forget('k@7')::text";
-    assert_eq!(word(&client, forget).await, "true");
-    assert_eq!(word(&client, forget).await, "false");
-    let swept = one(&client, "select once from turno.sweep()").await;
+    client.expect(forget, "true").await;
+    client.expect(forget, "false").await;
+    let swept = client.row("select once from turno.sweep()").await;
     assert_eq!(swept.get::<_, i64>(0), 0);
 }
 
@@ -120,17 +108,13 @@ async fn an_operator_resolves_a_key() {
     let (test_store, client) = test_store().await;
     let operator = test_store.postgres_connection_as("operator").await;
     let resolve = "select outcome from turno.once_resolve('k', '{\"receipt\": 1}', reason => 'the bank has it')";
-    assert_eq!(word(&operator, resolve).await, "not_found");
-    let claim = word(
-        &client,
-        "select claim from turno.once_begin('k', worker => 'w')",
-    )
-    .await;
-    let row = one(
-        &operator,
-        "select outcome, worker, claim, remaining > '0' from turno.once_resolve('k', 'null')",
-    )
-    .await;
+    operator.expect(resolve, "not_found").await;
+    let claim = client
+        .text("select claim from turno.once_begin('k', worker => 'w')")
+        .await;
+    let row = operator
+        .row("select outcome, worker, claim, remaining > '0' from turno.once_resolve('k', 'null')")
+        .await;
     assert_eq!(
         (
             row.get::<_, &str>(0),
@@ -141,59 +125,48 @@ async fn an_operator_resolves_a_key() {
     );
     assert_eq!(row.get::<_, Option<&str>>(2), None, "a claim is a right");
     let doubt = format!("select turno.once_release('{claim}', unknown => true)::text");
-    assert_eq!(word(&client, &doubt).await, "true");
-    assert_eq!(word(&operator, resolve).await, "resolved");
-    assert_eq!(word(&operator, resolve).await, "answered");
+    client.expect(&doubt, "true").await;
+    operator.expect(resolve, "resolved").await;
+    operator.expect(resolve, "answered").await;
     let replay = "select outcome || ' ' || answer::text from turno.once_begin('k')";
-    assert_eq!(word(&client, replay).await, "replay {\"receipt\": 1}");
+    assert_eq!(client.text(replay).await, "replay {\"receipt\": 1}");
     let complete = format!("select turno.once_complete('{claim}', '2')");
-    assert_eq!(code(&client, &complete).await, "TN410");
+    assert_eq!(client.code(&complete).await, "TN410");
 }
 
 /// A stale completion raises an error, which rolls back the effects of its transaction.
 #[tokio::test]
 async fn a_stale_completion_raises() {
     let (_bed, client) = test_store().await;
-    client
-        .batch_execute("create table payment (amount integer)")
-        .await
-        .unwrap();
-    let stale = word(
-        &client,
-        "select claim from turno.once_begin('k', lease => '1 ms')",
-    )
-    .await;
+    client.run("create table payment (amount integer)").await;
+    let stale = client
+        .text("select claim from turno.once_begin('k', lease => '1 ms')")
+        .await;
     let newest = turno_testkit::eventually_async(
         std::time::Duration::from_secs(20),
         "the lease's end",
         async || {
-            let row = one(
-                &client,
-                "select outcome, claim from turno.once_begin('k', unknown => 'rerun')",
-            )
-            .await;
+            let row = client
+                .row("select outcome, claim from turno.once_begin('k', unknown => 'rerun')")
+                .await;
             (row.get::<_, &str>(0) == "fresh").then(|| row.get::<_, String>(1))
         },
     )
     .await;
     for claim in [stale.as_str(), "k@1", "never@1794708000000000"] {
-        client
-            .batch_execute("begin; insert into payment values (1)")
-            .await
-            .unwrap();
+        client.run("begin; insert into payment values (1)").await;
         let complete = format!("select turno.once_complete('{claim}', '1')");
-        assert_eq!(code(&client, &complete).await, "TN410", "{claim}");
-        client.batch_execute("commit").await.unwrap();
+        assert_eq!(client.code(&complete).await, "TN410", "{claim}");
+        client.run("commit").await;
     }
-    let paid = one(&client, "select count(*) from payment").await;
+    let paid = client.row("select count(*) from payment").await;
     assert_eq!(paid.get::<_, i64>(0), 0, "rolled back");
-    client
-        .batch_execute(&format!(
+    client.run(&format!(
             "begin; insert into payment values (1); select turno.once_complete('{newest}', '\"new\"'); commit"
-        ))
-        .await
-        .unwrap();
-    let answer = word(&client, "select answer::text from turno.once_begin('k')").await;
+        )).await;
+    let answer = client
+        .text("select answer::text from turno.once_begin('k')")
+        .await;
     assert_eq!(answer, "\"new\"");
     let error = client
         .query(&format!("select turno.once_complete('{stale}')"), &[])
@@ -211,13 +184,13 @@ async fn a_scope_has_its_quota() {
         let sql = format!(
             "select outcome from turno.once_begin('{key}', scope => 'tenant 7', quota => 2)"
         );
-        word(&client, &sql).await
+        client.text(&sql).await
     };
     assert_eq!(begin("1").await, "fresh");
     assert_eq!(begin("2").await, "fresh");
     assert_eq!(begin("3").await, "over_quota");
     assert_eq!(begin("2").await, "in_flight");
-    let rows = one(&client, "select count(*) from turno.once").await;
+    let rows = client.row("select count(*) from turno.once").await;
     assert_eq!(rows.get::<_, i64>(0), 2);
 }
 
@@ -289,19 +262,16 @@ async fn arguments_are_checked_on_every_path() {
         .map(str::to_owned),
     );
     for call in calls {
-        match code(&client, &format!("select * from {call}"))
-            .await
-            .as_str()
-        {
+        match client.code(&format!("select * from {call}")).await.as_str() {
             "22023" => {}
             other => accepted.push(format!("{other}: {call}")),
         }
     }
     // Text that is not JSON is rejected before the function is called.
     let no_json = "select turno.once_complete('k@1', '{')";
-    assert_eq!(code(&client, no_json).await, "22P02");
+    assert_eq!(client.code(no_json).await, "22P02");
     assert_eq!(accepted, [""; 0]);
-    let rows = one(&client, "select count(*) from turno.once").await;
+    let rows = client.row("select count(*) from turno.once").await;
     assert_eq!(rows.get::<_, i64>(0), 3, "nothing was stored");
 }
 
@@ -309,16 +279,11 @@ async fn arguments_are_checked_on_every_path() {
 #[tokio::test]
 async fn open_keys_are_listed_by_their_own_index() {
     let (_bed, client) = test_store().await;
-    client
-        .batch_execute(
-            "select turno.once_complete((turno.once_begin('done/' || n)).claim) from generate_series(1, 500) n; \
-             select turno.once_begin('open/' || n) from generate_series(1, 3) n",
-        )
-        .await
-        .unwrap();
+    client.run("select turno.once_complete((turno.once_begin('done/' || n)).claim) from generate_series(1, 500) n; \
+             select turno.once_begin('open/' || n) from generate_series(1, 3) n").await;
     // Keys that were open before they were done are still in the index.
     let vacuum = "vacuum (analyze, index_cleanup on) turno.once";
-    client.batch_execute(vacuum).await.unwrap();
+    client.run(vacuum).await;
     // Number of index entries read, in one transaction, in which the counters are not reported and reset.
     let read = "select pg_stat_get_xact_tuples_returned('turno.once_open'::regclass) \
         + pg_stat_get_xact_tuples_returned('turno.once_pkey'::regclass)";
@@ -328,12 +293,12 @@ async fn open_keys_are_listed_by_their_own_index() {
         ("'done'", 100, false),
         ("null", 100, false),
     ] {
-        client.batch_execute("begin").await.unwrap();
-        let before: i64 = one(&client, read).await.get(0);
+        client.run("begin").await;
+        let before = client.number(read).await;
         let listed = format!("select count(*) from turno.once_list({state})");
-        let listed: i64 = one(&client, &listed).await.get(0);
-        let after: i64 = one(&client, read).await.get(0);
-        client.batch_execute("commit").await.unwrap();
+        let listed = client.number(&listed).await;
+        let after = client.number(read).await;
+        client.run("commit").await;
         assert_eq!(listed, keys, "{state}");
         let read = after - before;
         assert_eq!(read < 50, is_open, "{state}: {read} entries were read");
@@ -363,13 +328,14 @@ async fn being_turned_away_gets_no_transaction_id() {
         ),
         ("'new', scope => 's', quota => 1", "over_quota"),
     ] {
-        client.batch_execute("begin").await.unwrap();
+        client.run("begin").await;
         let sql = format!("select outcome from turno.once_begin({ask})");
-        assert_eq!(word(&client, &sql).await, answer, "{ask}");
-        let id: Option<String> = one(&client, "select pg_current_xact_id_if_assigned()::text")
+        client.expect(&sql, answer).await;
+        let id: Option<String> = client
+            .row("select pg_current_xact_id_if_assigned()::text")
             .await
             .get(0);
-        client.batch_execute("rollback").await.unwrap();
+        client.run("rollback").await;
         assert_eq!(id, None, "{ask} got a transaction id");
     }
 }
@@ -380,21 +346,17 @@ async fn a_batch_does_not_wait_for_a_stranger() {
     let (test_store, client) = test_store().await;
     let other = test_store.postgres_connection().await;
     client
-        .batch_execute("select turno.once_complete((turno.once_begin('done')).claim, '1')")
-        .await
-        .unwrap();
-    client
-        .batch_execute("begin; select turno.once_begin('open')")
-        .await
-        .unwrap();
+        .run("select turno.once_complete((turno.once_begin('done')).claim, '1')")
+        .await;
+    client.run("begin; select turno.once_begin('open')").await;
     let batch = "select string_agg((answer).outcome, ' ') \
                  from turno.once_begin_batch('{done,new,open}', '{null,null,null}', '{30 s,30 s,30 s}', '{1 h,1 h,1 h}', \
                    '{refuse,refuse,refuse}', '{null,null,null}', '{f,f,f}', '{null,null,null}', '{null,null,null}', \
                    array[gen_random_uuid(), gen_random_uuid(), gen_random_uuid()])";
     // The earlier result for the new key is withdrawn: the later one counts.
-    assert_eq!(word(&other, batch).await, "replay later later");
-    client.batch_execute("rollback").await.unwrap();
-    assert_eq!(word(&other, batch).await, "replay fresh fresh");
+    other.expect(batch, "replay later later").await;
+    client.run("rollback").await;
+    other.expect(batch, "replay fresh fresh").await;
 }
 
 /// A begin in an open transaction does not block others for long, and has no effect if it is rolled back.
@@ -402,9 +364,9 @@ async fn a_batch_does_not_wait_for_a_stranger() {
 async fn a_begin_that_is_rolled_back_was_never_there() {
     let (test_store, client) = test_store().await;
     let turno = test_store.turno().await;
-    client.batch_execute("begin").await.unwrap();
+    client.run("begin").await;
     let begin = "select outcome from turno.once_begin('k')";
-    assert_eq!(word(&client, begin).await, "fresh");
+    client.expect(begin, "fresh").await;
     // Other callers that are batched with one that has to wait for it do not wait.
     let waits = {
         let once = turno.once("k");
@@ -416,7 +378,7 @@ async fn a_begin_that_is_rolled_back_was_never_there() {
         let claim = begun.expect("it waits for a stranger").unwrap().fresh();
         claim.unwrap().detach();
     }
-    client.batch_execute("rollback").await.unwrap();
+    client.run("rollback").await;
     let claim = waits
         .await
         .unwrap()
@@ -430,11 +392,9 @@ async fn a_begin_that_is_rolled_back_was_never_there() {
 async fn sql_and_rust_see_each_other() {
     let (test_store, client) = test_store().await;
     let turno = test_store.turno().await;
-    let claim = word(
-        &client,
-        "select claim from turno.once_begin('ñ@1', worker => 'sql', fingerprint => 'f')",
-    )
-    .await;
+    let claim = client
+        .text("select claim from turno.once_begin('ñ@1', worker => 'sql', fingerprint => 'f')")
+        .await;
     let Begin::InFlight(run) = turno.once("ñ@1").begin().await.unwrap() else {
         panic!("not in flight");
     };
@@ -455,9 +415,11 @@ async fn sql_and_rust_see_each_other() {
 
     let claim = turno.once("rust").begin().await.unwrap().fresh().unwrap();
     let extend = format!("select turno.once_extend('{}', '1 h')::text", claim.id());
-    assert_eq!(word(&client, &extend).await, "true");
+    client.expect(&extend, "true").await;
     assert_eq!(claim.complete("done").await.unwrap(), OnceSettled::Done);
-    let answer = word(&client, "select answer::text from turno.once_begin('rust')").await;
+    let answer = client
+        .text("select answer::text from turno.once_begin('rust')")
+        .await;
     assert_eq!(answer, "\"done\"");
 }
 
@@ -465,33 +427,26 @@ async fn sql_and_rust_see_each_other() {
 #[tokio::test]
 async fn open_keys_are_found_without_a_look_at_kept_answers() {
     let (_bed, client) = test_store().await;
-    client
-        .batch_execute(
-            "insert into turno.once (key, state, token, attempt, request, began_at, until, ttl, sweep_at) \
+    client.run("insert into turno.once (key, state, token, attempt, request, began_at, until, ttl, sweep_at) \
              select 'kept/' || n, 'done', n, 1, gen_random_uuid(), now(), now() + '1 day', '1 day', now() + '1 day' \
              from generate_series(1, 20000) n; \
              select turno.once_begin('open'); \
              select turno.once_begin('unknown', lease => '1 ms'); \
-             select pg_sleep(0.01)",
-        )
-        .await
-        .unwrap();
+             select pg_sleep(0.01)").await;
     let listed = "select string_agg(key, ',') from turno.once_list(";
-    client.batch_execute("begin").await.unwrap();
+    client.run("begin").await;
     for (state, key) in [("in_flight", "open"), ("unknown", "unknown")] {
         let sql = format!("{listed}state => '{state}')");
-        assert_eq!(word(&client, &sql).await, key);
+        client.expect(&sql, key).await;
     }
     let read = "select (seq_tup_read + coalesce(idx_tup_fetch, 0))::text \
         from pg_stat_xact_user_tables where relid = 'turno.once'::regclass";
-    let rows: u64 = word(&client, read).await.parse().unwrap();
+    let rows: u64 = client.text(read).await.parse().unwrap();
     assert!(rows < 100, "{rows} rows were read");
     // The control: kept answers are read if they are requested.
-    word(
-        &client,
-        &format!("{listed}state => 'done', \"limit\" => 1000)"),
-    )
-    .await;
-    let rows: u64 = word(&client, read).await.parse().unwrap();
+    client
+        .text(&format!("{listed}state => 'done', \"limit\" => 1000)"))
+        .await;
+    let rows: u64 = client.text(read).await.parse().unwrap();
     assert!(rows >= 1000, "{rows} rows were read");
 }

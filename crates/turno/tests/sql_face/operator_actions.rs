@@ -1,6 +1,7 @@
 //! Operator actions in SQL: user and reason are arguments, and the record is part of the caller's transaction.
 
-use super::{code, one, test_store, word};
+use super::test_store;
+use turno_testkit::Sql as _;
 
 const FAIL: &str = "select turno.inbox_push('mail', '1'); \
     select turno.inbox_fail(array[claim], 'no', final => true) from turno.inbox_claim('mail', 'w')";
@@ -12,8 +13,8 @@ const MANY: &str = "select count(*)::text from turno.history()";
 #[tokio::test]
 async fn who_and_why_are_arguments() {
     let (test_store, client) = test_store().await;
-    client.batch_execute(FAIL).await.unwrap();
-    client.batch_execute(ANSWER).await.unwrap();
+    client.run(FAIL).await;
+    client.run(ANSWER).await;
     let client = test_store.postgres_connection_as("operator").await;
     for (call, answer, entry) in [
         (
@@ -52,8 +53,8 @@ async fn who_and_why_are_arguments() {
             "once forgotten pago/77 1 ana it was not paid",
         ),
     ] {
-        assert_eq!(word(&client, &format!("select {call}::text")).await, answer);
-        assert_eq!(word(&client, LAST).await, entry, "{call}");
+        client.expect(&format!("select {call}::text"), answer).await;
+        client.expect(LAST, entry).await;
     }
 }
 
@@ -61,23 +62,23 @@ async fn who_and_why_are_arguments() {
 #[tokio::test]
 async fn a_record_is_rolled_back_with_its_action() {
     let (_bed, client) = test_store().await;
-    client.batch_execute(FAIL).await.unwrap();
-    client.batch_execute(ANSWER).await.unwrap();
+    client.run(FAIL).await;
+    client.run(ANSWER).await;
     let failed = "select failed::text from turno.inbox_stats('mail')";
     for end in ["rollback", "commit"] {
-        client.batch_execute("begin").await.unwrap();
+        client.run("begin").await;
         for call in ["inbox_requeue('mail')", "once_forget('pago/77')"] {
-            one(&client, &format!("select turno.{call}")).await;
+            client.row(&format!("select turno.{call}")).await;
         }
-        assert_eq!(word(&client, MANY).await, "2");
-        client.batch_execute(end).await.unwrap();
+        client.expect(MANY, "2").await;
+        client.run(end).await;
         let left = if end == "rollback" {
             ["0", "1"]
         } else {
             ["2", "0"]
         };
-        assert_eq!(word(&client, MANY).await, left[0], "{end}");
-        assert_eq!(word(&client, failed).await, left[1], "{end}");
+        assert_eq!(client.text(MANY).await, left[0], "{end}");
+        assert_eq!(client.text(failed).await, left[1], "{end}");
     }
 }
 
@@ -85,25 +86,25 @@ async fn a_record_is_rolled_back_with_its_action() {
 #[tokio::test]
 async fn failed_items_are_discarded() {
     let (test_store, client) = test_store().await;
-    client.batch_execute(FAIL).await.unwrap();
+    client.run(FAIL).await;
     let client = test_store.postgres_connection_as("operator").await;
     let missing = "select turno.inbox_discard('mail')";
-    assert_eq!(code(&client, missing).await, "42883");
+    assert_eq!(client.code(missing).await, "42883");
     let all = "select turno.inbox_discard('mail', null, \"user\" => 'ana', reason => 'spam')::text";
-    assert_eq!(word(&client, all).await, "1");
-    assert_eq!(word(&client, LAST).await, "inbox discarded mail 1 ana spam");
+    client.expect(all, "1").await;
+    client.expect(LAST, "inbox discarded mail 1 ana spam").await;
     let total = "select total::text from turno.inbox_stats('mail')";
-    assert_eq!(word(&client, total).await, "0");
+    client.expect(total, "0").await;
     let missing = "select count(*)::text from turno.inbox_stats('mial')";
-    assert_eq!(word(&client, missing).await, "0", "no row of zeros");
+    assert_eq!(client.text(missing).await, "0", "no row of zeros");
 }
 
 /// A program of the previous version passes fewer arguments, and its lock history has no entries of other components.
 #[tokio::test]
 async fn the_version_before_goes_on() {
     let (_bed, client) = test_store().await;
-    client.batch_execute(FAIL).await.unwrap();
-    client.batch_execute(ANSWER).await.unwrap();
+    client.run(FAIL).await;
+    client.run(ANSWER).await;
     for call in [
         "inbox_requeue('mail', null::bigint[], 1000)",
         "inbox_reset('mail', '0'::interval, 1000)",
@@ -111,17 +112,17 @@ async fn the_version_before_goes_on() {
         "outbox_discard('{}'::uuid[], 'ana'::text)",
         "once_forget('pago/77')",
     ] {
-        one(&client, &format!("select turno.{call}")).await;
+        client.row(&format!("select turno.{call}")).await;
     }
-    assert_eq!(word(&client, MANY).await, "2");
+    client.expect(MANY, "2").await;
     let locks = "select count(*)::text from turno.lock_history()";
-    assert_eq!(word(&client, locks).await, "0");
+    client.expect(locks, "0").await;
 }
 
 #[tokio::test]
 async fn invalid_arguments_are_refused() {
     let (_bed, client) = test_store().await;
-    client.batch_execute(FAIL).await.unwrap();
+    client.run(FAIL).await;
     for call in [
         "inbox_requeue('mail', reason => '')",
         "inbox_requeue('mail', \"user\" => repeat('x', 256))",
@@ -139,7 +140,7 @@ async fn invalid_arguments_are_refused() {
         "history(part => 'outbax')",
     ] {
         let sql = format!("select turno.{call}");
-        assert_eq!(code(&client, &sql).await, "22023", "{call}");
+        assert_eq!(client.code(&sql).await, "22023", "{call}");
     }
-    assert_eq!(word(&client, MANY).await, "0");
+    client.expect(MANY, "0").await;
 }

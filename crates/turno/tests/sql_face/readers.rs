@@ -1,20 +1,21 @@
 //! Shared holds that end while the gate, the lock row that they share, is locked by another transaction.
 
 use tokio_postgres::Client;
+use turno_testkit::Sql as _;
 use turno_testkit::conformance::TestStore;
 
-use super::{one, test_store, word};
+use super::test_store;
 
 async fn reader(client: &Client, owner: &str) -> i64 {
     let acquire = format!(
         "select token from turno.lock_acquire('r', owner => '{owner}', mode => 'shared', ttl => '1 hour')"
     );
-    one(client, &acquire).await.get(0)
+    client.row(&acquire).await.get(0)
 }
 
 async fn release(client: &Client, token: i64) {
     let release = format!("select outcome from turno.lock_release('r', {token})");
-    assert_eq!(word(client, &release).await, "released");
+    client.expect(&release, "released").await;
 }
 
 /// Two readers release in overlapping transactions: the first locks the gate and counts the second, which then finds the gate
@@ -46,18 +47,18 @@ async fn readers_that_release_together_leave_the_lock_free() {
         let (test_store, client) = test_store().await;
         let token = release_together(&test_store, &client).await;
         let listed = "select count(*) from turno.lock_list()";
-        assert_eq!(one(&client, listed).await.get::<_, i64>(0), 0);
+        assert_eq!(client.number(listed).await, 0);
         let broken = format!("select turno.lock_break('r', {token}, 'stuck')");
-        assert_eq!(word(&client, &broken).await, "not_held");
-        let outcome = word(&client, writer).await;
+        client.expect(&broken, "not_held").await;
+        let outcome = client.text(writer).await;
         // A batch does not wait, and leaves this call to be made alone.
         let later = outcome == "later" && writer.contains("batch");
         assert!(outcome == "acquired" || later, "{outcome}: {writer}");
         if later {
-            assert_eq!(word(&client, WRITERS[0]).await, "acquired");
+            client.expect(WRITERS[0], "acquired").await;
         }
         let held = "select count(*) from turno.lock_hold";
-        assert_eq!(one(&client, held).await.get::<_, i64>(0), 0);
+        assert_eq!(client.number(held).await, 0);
     }
 }
 
@@ -68,9 +69,9 @@ async fn a_writer_that_trusts_the_gate_is_kept_out() {
         let (test_store, client) = test_store().await;
         let trust = "create or replace function turno.lock_is_shared(resource text) returns boolean language sql volatile as
             'select t.holds > 0 and t.expires_at > clock_timestamp() from turno.lock t where t.resource = $1'";
-        client.batch_execute(trust).await.unwrap();
+        client.run(trust).await;
         release_together(&test_store, &client).await;
-        assert_eq!(word(&client, writer).await, "busy", "{writer}");
+        client.expect(writer, "busy").await;
     }
 }
 
@@ -81,13 +82,13 @@ async fn a_reader_behind_a_line_looks_when_its_first_place_lapses() {
     let a = reader(&client, "a").await;
     let _b = reader(&client, "b").await;
     let line = "select turno.lock_wait('r', 'w', fifo => true)";
-    assert!(one(&client, line).await.get::<_, bool>(0));
+    assert!(client.row(line).await.get::<_, bool>(0));
     let next = "select remaining > '59 minutes', remaining <= '10 seconds'
         from turno.lock_acquire('r', owner => 'c', mode => 'shared') where outcome = 'busy'";
-    assert!(one(&client, next).await.get::<_, bool>(0));
+    assert!(client.row(next).await.get::<_, bool>(0));
     // The writer has died, and a release gives its registration ten seconds.
     release(&client, a).await;
-    assert!(one(&client, next).await.get::<_, bool>(1));
+    assert!(client.row(next).await.get::<_, bool>(1));
 }
 
 /// A hold that is being released cannot be acquired reentrantly: the owner gets a new one.
@@ -96,14 +97,13 @@ async fn a_hold_that_is_being_released_is_not_entered_again() {
     let (test_store, client) = test_store().await;
     let first = reader(&client, "a").await;
     let open = test_store.postgres_connection().await;
-    open.batch_execute("begin").await.unwrap();
+    open.run("begin").await;
     // Locks the hold, and not the gate, which another transaction has locked.
     let gate = test_store.postgres_connection().await;
-    gate.batch_execute("begin; select from turno.lock where resource = 'r' for update")
-        .await
-        .unwrap();
+    gate.run("begin; select from turno.lock where resource = 'r' for update")
+        .await;
     release(&open, first).await;
-    gate.batch_execute("commit").await.unwrap();
+    gate.run("commit").await;
     let again = tokio::spawn(async move { reader(&client, "a").await });
     let watcher = test_store.postgres_connection().await;
     let waits = "select exists (select from pg_stat_activity
@@ -111,9 +111,9 @@ async fn a_hold_that_is_being_released_is_not_entered_again() {
     turno_testkit::eventually_async(
         std::time::Duration::from_secs(60),
         "a re-entry that waits for the release",
-        async || one(&watcher, waits).await.get::<_, bool>(0).then_some(()),
+        async || watcher.row(waits).await.get::<_, bool>(0).then_some(()),
     )
     .await;
-    open.batch_execute("commit").await.unwrap();
+    open.run("commit").await;
     assert!(again.await.unwrap() > first);
 }

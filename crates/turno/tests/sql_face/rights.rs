@@ -1,6 +1,7 @@
 //! Which roles may call which functions, and that no caller can substitute an object.
 
-use super::{code, one, test_store, word};
+use super::test_store;
+use turno_testkit::Sql as _;
 
 #[tokio::test]
 async fn every_public_function_is_documented_and_safe_to_call() {
@@ -51,19 +52,16 @@ async fn every_public_function_is_documented_and_safe_to_call() {
         "sql/rights.sql lists the functions that run as their owner, each once"
     );
     let roles = "select count(*)::text from turno.rights() where role not in ('turno_app', 'turno_operator')";
-    assert_eq!(word(&client, roles).await, "0");
+    client.expect(roles, "0").await;
 }
 
 #[tokio::test]
 async fn the_role_may_call_and_nothing_else() {
     let (test_store, client) = test_store().await;
     let app = test_store.postgres_connection_as("app").await;
-    let token: i64 = one(
-        &app,
-        "select token from turno.lock_acquire('r', owner => 'a')",
-    )
-    .await
-    .get(0);
+    let token = app
+        .number("select token from turno.lock_acquire('r', owner => 'a')")
+        .await;
     for sql in [
         "select * from turno.lock_acquire('r', wait => '10 ms')".to_owned(),
         "select * from turno.lock_acquire('s', mode => 'shared')".into(),
@@ -126,7 +124,7 @@ async fn the_role_may_call_and_nothing_else() {
             for role in ["turno_app", "turno_operator"] {
                 let sql = format!("select {asks}('{role}', 'turno.{relation}', '{right}')");
                 assert!(
-                    !one(&client, &sql).await.get::<_, bool>(0),
+                    !client.row(&sql).await.get::<_, bool>(0),
                     "{right} on {relation} for {role}"
                 );
             }
@@ -136,7 +134,7 @@ async fn the_role_may_call_and_nothing_else() {
         let function: &str = function.get(0);
         for role in ["turno_app", "turno_operator", "public"] {
             let sql = format!("select has_function_privilege('{role}', '{function}', 'execute')");
-            let may: bool = one(&client, &sql).await.get(0);
+            let may: bool = client.row(&sql).await.get(0);
             assert!(!may, "{function} is internal, and {role} may call it");
         }
     }
@@ -146,7 +144,7 @@ async fn the_role_may_call_and_nothing_else() {
         "select turno.next_token()",
         "select * from turno.once",
     ] {
-        assert_eq!(code(&app, sql).await, "42501", "{sql}");
+        assert_eq!(app.code(sql).await, "42501", "{sql}");
     }
 }
 
@@ -170,19 +168,21 @@ async fn what_an_operator_decides_an_application_may_not() {
     let operator = test_store.postgres_connection_as("operator").await;
     for call in OPERATOR_CALLS {
         let sql = format!("select {call}");
-        assert_eq!(code(&app, &sql).await, "42501", "{call}");
+        assert_eq!(app.code(&sql).await, "42501", "{call}");
         operator
             .query(&sql, &[])
             .await
             .unwrap_or_else(|error| panic!("{call}: {error:?}"));
     }
     let many = "select count(*)::text from turno.rights() where role = 'turno_operator'";
-    assert_eq!(word(&client, many).await, OPERATOR_CALLS.len().to_string());
+    assert_eq!(client.text(many).await, OPERATOR_CALLS.len().to_string());
     // Only the owner may manage access tokens of the server.
     let sql = "select turno.access_create('x', sha256('y'), 'z', 'read')";
-    assert_eq!(code(&operator, sql).await, "42501");
+    assert_eq!(operator.code(sql).await, "42501");
     // An operator also has the rights of an application.
-    one(&operator, "select token from turno.lock_acquire('o')").await;
+    operator
+        .row("select token from turno.lock_acquire('o')")
+        .await;
 }
 
 /// An application cannot delete the history. Control: with the operator's right, the same call deletes it.
@@ -190,11 +190,11 @@ async fn what_an_operator_decides_an_application_may_not() {
 async fn an_application_cannot_erase_history() {
     let (test_store, client) = test_store().await;
     let app = test_store.postgres_connection_as("app").await;
-    let held = one(&app, "select token from turno.lock_acquire('r')").await;
+    let held = app.row("select token from turno.lock_acquire('r')").await;
     let release = format!("select turno.lock_release('r', {})", held.get::<_, i64>(0));
-    one(&app, &release).await;
+    app.row(&release).await;
     let many = "select count(*)::text from turno.history()";
-    assert_eq!(word(&app, many).await, "1");
+    app.expect(many, "1").await;
     let erase = "select turno.sweep(purge_after => '0', keep_history => '0')";
     for sql in [
         erase,
@@ -206,31 +206,28 @@ async fn an_application_cannot_erase_history() {
     ] {
         // A grant without the right to grant is a warning, and grants nothing.
         if !sql.starts_with("grant execute") {
-            assert_eq!(code(&app, sql).await, "42501", "{sql}");
+            assert_eq!(app.code(sql).await, "42501", "{sql}");
         } else {
             let _ = app.simple_query(sql).await;
-            assert_eq!(code(&app, erase).await, "42501");
+            assert_eq!(app.code(erase).await, "42501");
         }
-        assert_eq!(word(&app, many).await, "1", "{sql}");
+        app.expect(many, "1").await;
     }
     client
-        .batch_execute("grant execute on function turno.sweep to app")
-        .await
-        .unwrap();
+        .run("grant execute on function turno.sweep to app")
+        .await;
     // Even with the right to call it, recent entries are kept.
-    assert_eq!(code(&app, erase).await, "42501");
-    assert_eq!(word(&app, many).await, "1");
+    assert_eq!(app.code(erase).await, "42501");
+    app.expect(many, "1").await;
     client.simple_query(erase).await.unwrap();
-    assert_eq!(word(&app, many).await, "0");
+    app.expect(many, "0").await;
 }
 
 /// Objects that a caller puts before the system's in its search path have no effect.
 #[tokio::test]
 async fn a_hostile_search_path_changes_nothing() {
     let (_bed, client) = test_store().await;
-    client
-        .batch_execute(
-            "create schema evil;
+    client.run("create schema evil;
              create function evil.clock_timestamp() returns timestamptz language sql as $$ select 'epoch'::timestamptz $$;
              create function evil.starts_with(text, text) returns boolean language sql as $$ select true $$;
              create function evil.concat_ws(text, variadic text[]) returns text language sql as $$ select '' $$;
@@ -241,18 +238,12 @@ async fn a_hostile_search_path_changes_nothing() {
              create operator evil.<> (function = evil.bad_ne, leftarg = text, rightarg = text);
              create operator evil.> (function = evil.bad_gt, leftarg = timestamptz, rightarg = timestamptz);
              create table evil.lock (resource text, token bigint);
-             set search_path = evil, pg_catalog, public",
-        )
-        .await
-        .unwrap();
+             set search_path = evil, pg_catalog, public").await;
     // The temporary schema is searched first for tables, whatever the path is.
-    client.batch_execute("create temporary table lock (resource text); create temporary table lock_hold (resource text)").await.unwrap();
-    let token: i64 = one(
-        &client,
-        "select token from turno.lock_acquire('r', owner => 'a')",
-    )
-    .await
-    .get(0);
+    client.run("create temporary table lock (resource text); create temporary table lock_hold (resource text)").await;
+    let token = client
+        .number("select token from turno.lock_acquire('r', owner => 'a')")
+        .await;
     assert!(token > 1_000_000_000_000_000);
     for call in [
         "turno.lock_acquire('r', owner => 'b')",
@@ -260,30 +251,25 @@ async fn a_hostile_search_path_changes_nothing() {
         "turno.lock_acquire('r', owner => 'b', wait => '1 ms')",
         "turno.lock_acquire_all(array['q', 'r'], owner => 'b')",
     ] {
-        assert_eq!(
-            word(&client, &format!("select outcome from {call}")).await,
-            "busy",
-            "{call}"
-        );
+        client
+            .expect(&format!("select outcome from {call}"), "busy")
+            .await;
     }
-    assert_eq!(
-        word(&client, "select outcome from turno.lock_release('r', 1)").await,
-        "lost"
-    );
-    assert_eq!(
-        word(
-            &client,
-            &format!("select outcome from turno.lock_renew('r', {token})")
+    client
+        .expect("select outcome from turno.lock_release('r', 1)", "lost")
+        .await;
+    client
+        .expect(
+            &format!("select outcome from turno.lock_renew('r', {token})"),
+            "renewed",
         )
-        .await,
-        "renewed"
-    );
+        .await;
     client
         .query(&format!("select turno.lock_guard('r', {token})"), &[])
         .await
         .unwrap();
     assert_eq!(
-        code(&client, "select turno.lock_guard('r', 1)").await,
+        client.code("select turno.lock_guard('r', 1)").await,
         "TN410"
     );
     assert_eq!(
@@ -294,55 +280,44 @@ async fn a_hostile_search_path_changes_nothing() {
             .len(),
         0
     );
-    let shared: i64 = one(
-        &client,
-        "select token from turno.lock_acquire('s', owner => 'a', mode => 'shared')",
-    )
-    .await
-    .get(0);
-    assert_eq!(
-        word(
-            &client,
-            &format!("select turno.lock_break('s', {shared}, 'why')")
+    let shared = client
+        .number("select token from turno.lock_acquire('s', owner => 'a', mode => 'shared')")
+        .await;
+    client
+        .expect(
+            &format!("select turno.lock_break('s', {shared}, 'why')"),
+            "broken",
         )
-        .await,
-        "broken"
-    );
-    assert_eq!(
-        word(
-            &client,
-            &format!("select outcome from turno.lock_release('r', {token})")
+        .await;
+    client
+        .expect(
+            &format!("select outcome from turno.lock_release('r', {token})"),
+            "released",
         )
-        .await,
-        "released"
-    );
-    assert_eq!(
-        word(
-            &client,
-            "select outcome from turno.lock_acquire('r', owner => 'b')"
+        .await;
+    client
+        .expect(
+            "select outcome from turno.lock_acquire('r', owner => 'b')",
+            "acquired",
         )
-        .await,
-        "acquired"
-    );
-    let claim = word(
-        &client,
-        "select claim from turno.once_begin('k', fingerprint => 'f')",
-    )
-    .await;
+        .await;
+    let claim = client
+        .text("select claim from turno.once_begin('k', fingerprint => 'f')")
+        .await;
     for (ask, expected) in [
         ("'k'", "in_flight"),
         ("'k', fingerprint => 'g'", "mismatch"),
         ("'l'", "fresh"),
     ] {
         let sql = format!("select outcome from turno.once_begin({ask})");
-        assert_eq!(word(&client, &sql).await, expected, "{ask}");
+        client.expect(&sql, expected).await;
     }
     assert_eq!(
-        code(&client, "select turno.once_complete('k@1', '1')").await,
+        client.code("select turno.once_complete('k@1', '1')").await,
         "TN410"
     );
     let complete = format!("select turno.once_complete('{claim}', '1')");
     client.query(&complete, &[]).await.unwrap();
     let replay = "select outcome from turno.once_begin('k')";
-    assert_eq!(word(&client, replay).await, "replay");
+    client.expect(replay, "replay").await;
 }

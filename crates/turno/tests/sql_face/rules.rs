@@ -2,8 +2,9 @@
 //! changes such a function in its own database, and every path must follow. The control is the same calls without the change.
 
 use tokio_postgres::Client;
+use turno_testkit::Sql as _;
 
-use super::{test_store, word};
+use super::test_store;
 
 /// Calls that take the lock `$r` for owner `second`, and return the outcome.
 const ACQUIRES: &[&str] = &[
@@ -28,17 +29,10 @@ const CLAIMS: &[&str] = &[
     "select count(*)::text from turno.inbox_claim_batch('$q', 'w2', 10, '30 s', gen_random_uuid(), false, max_bytes => 1)",
 ];
 
-async fn run(client: &Client, sql: &str) {
-    client
-        .batch_execute(sql)
-        .await
-        .unwrap_or_else(|error| panic!("{sql}: {error:?}"));
-}
-
 /// The statement that restores a function.
 async fn definition(client: &Client, function: &str) -> String {
     let sql = format!("select pg_get_functiondef('turno.{function}'::regproc)");
-    word(client, &sql).await
+    client.text(&sql).await
 }
 
 /// The lock calls, each with a name of its own for its lock, and whether that is held exclusively or shared.
@@ -62,7 +56,7 @@ fn acquires() -> Vec<(String, &'static str, String)> {
 async fn outcomes(client: &Client) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for (_, mode, call) in acquires() {
-        all.push((format!("{call} after {mode}"), word(client, &call).await));
+        all.push((format!("{call} after {mode}"), client.text(&call).await));
     }
     all
 }
@@ -86,13 +80,13 @@ async fn hold(client: &Client, ttl: &str) {
     for (resource, mode, _) in acquires() {
         let call =
             format!("select turno.lock_acquire('{resource}', 'first', '{ttl}', mode => '{mode}')");
-        run(client, &call).await;
+        client.run(&call).await;
     }
 }
 
 /// Lets leases and delays of one millisecond end, on the clock of the database.
 async fn pass_a_millisecond(client: &Client) {
-    run(client, "select pg_sleep(0.002)").await;
+    client.run("select pg_sleep(0.002)").await;
 }
 
 /// Takeover one hour later (`+`) or earlier (`-`).
@@ -109,19 +103,17 @@ async fn every_acquire_follows_a_later_takeover() {
     let as_shipped = definition(&client, "lock_is_held").await;
     hold(&client, "1 ms").await;
     pass_a_millisecond(&client).await;
-    run(&client, &takeover('+')).await;
+    client.run(&takeover('+')).await;
     assert_busy(&outcomes(&client).await);
     let sweep = "select (turno.sweep()).expired::text";
-    assert_eq!(word(&client, sweep).await, "0");
-    run(&client, &as_shipped).await;
+    client.expect(sweep, "0").await;
+    client.run(&as_shipped).await;
     assert_taken(&outcomes(&client).await);
-    run(
-        &client,
-        "select turno.lock_acquire('swept', 'first', '1 ms')",
-    )
-    .await;
+    client
+        .run("select turno.lock_acquire('swept', 'first', '1 ms')")
+        .await;
     pass_a_millisecond(&client).await;
-    assert_ne!(word(&client, sweep).await, "0");
+    assert_ne!(client.text(sweep).await, "0");
 }
 
 /// A path that returns busy by a rule of its own does so here.
@@ -130,7 +122,7 @@ async fn every_acquire_follows_an_earlier_takeover() {
     let (_bed, client) = test_store().await;
     hold(&client, "30 s").await;
     assert_busy(&outcomes(&client).await);
-    run(&client, &takeover('-')).await;
+    client.run(&takeover('-')).await;
     assert_taken(&outcomes(&client).await);
 }
 
@@ -141,19 +133,16 @@ async fn every_exclusive_acquire_follows_the_whole_rule() {
     hold(&client, "1 ms").await;
     pass_a_millisecond(&client).await;
     // All are free, without a hold to record.
-    run(&client, "select turno.sweep()").await;
-    run(
-        &client,
-        "create or replace function turno.lock_is_takeable(l turno.lock, owner text) returns boolean \
-         language sql volatile as $$ select false $$",
-    )
+    client.run("select turno.sweep()").await;
+    client.run("create or replace function turno.lock_is_takeable(l turno.lock, owner text) returns boolean \
+         language sql volatile as $$ select false $$")
     .await;
     let is_exclusive = |call: &str| !call.contains("permits") && !call.contains("'shared'");
     for (call, outcome) in outcomes(&client).await {
         let is_free = outcome == "acquired";
         assert_eq!(is_free, !is_exclusive(&call), "{call}: {outcome}");
     }
-    run(&client, &as_shipped).await;
+    client.run(&as_shipped).await;
     for (call, outcome) in outcomes(&client).await {
         assert_ne!(outcome, "busy", "{call}");
     }
@@ -167,9 +156,9 @@ async fn fill(client: &Client, name: &str, push: &str, then: Option<&str>) -> Ve
             let queue = format!("{name}/{number}/{}", group.len());
             let push =
                 format!("select turno.inbox_push('{queue}', '{{}}', \"group\" => {group}{push})");
-            run(client, &push).await;
+            client.run(&push).await;
             if let Some(then) = then {
-                run(client, &then.replace("$q", &queue)).await;
+                client.run(&then.replace("$q", &queue)).await;
             }
             claims.push(claim.replace("$q", &queue));
         }
@@ -182,12 +171,12 @@ async fn fill(client: &Client, name: &str, push: &str, then: Option<&str>) -> Ve
 async fn check_claims(push: &str, then: Option<&str>, change: &str, items: [&str; 2]) {
     let (_bed, client) = test_store().await;
     for claim in fill(&client, "control", push, then).await {
-        assert_eq!(word(&client, &claim).await, items[0], "control: {claim}");
+        assert_eq!(client.text(&claim).await, items[0], "control: {claim}");
     }
     let claims = fill(&client, "changed", push, then).await;
-    run(&client, change).await;
+    client.run(change).await;
     for claim in claims {
-        assert_eq!(word(&client, &claim).await, items[1], "{claim}");
+        assert_eq!(client.text(&claim).await, items[1], "{claim}");
     }
 }
 
@@ -198,17 +187,17 @@ async fn check_outbox(emit: &str, then: Option<&str>, change: &str, events: [&st
         let claim = format!(
             "select count(*)::text from turno.outbox_claim('relay', in_order => {in_order})"
         );
-        run(&client, emit).await;
+        client.run(emit).await;
         if let Some(then) = then {
-            run(&client, then).await;
+            client.run(then).await;
         }
         pass_a_millisecond(&client).await;
         // In a transaction that is rolled back, so that the claim after the change finds the same event.
-        run(&client, "begin").await;
-        assert_eq!(word(&client, &claim).await, events[0], "control: {claim}");
-        run(&client, "rollback").await;
-        run(&client, change).await;
-        assert_eq!(word(&client, &claim).await, events[1], "{claim}");
+        client.run("begin").await;
+        assert_eq!(client.text(&claim).await, events[0], "control: {claim}");
+        client.run("rollback").await;
+        client.run(change).await;
+        assert_eq!(client.text(&claim).await, events[1], "{claim}");
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use turno_testkit::eventually_async;
+use turno_testkit::conformance::acquired;
+use turno_testkit::{Sql as _, eventually_async};
 
-use super::{one, test_store, word};
+use super::test_store;
 
 /// Longer than anything takes that ends at all.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -49,16 +50,15 @@ async fn losing_gets_no_transaction_id() {
                 "all" => format!("turno.lock_acquire_all(array['0', '1', '{resource}'])"),
                 ask => format!("turno.lock_acquire('{resource}'{ask})"),
             };
-            client.batch_execute("begin").await.unwrap();
-            assert_eq!(
-                word(&client, &format!("select outcome from {call}")).await,
-                "busy",
-                "{call}"
-            );
-            let id: Option<String> = one(&client, "select pg_current_xact_id_if_assigned()::text")
+            client.run("begin").await;
+            client
+                .expect(&format!("select outcome from {call}"), "busy")
+                .await;
+            let id: Option<String> = client
+                .row("select pg_current_xact_id_if_assigned()::text")
                 .await
                 .get(0);
-            client.batch_execute("rollback").await.unwrap();
+            client.run("rollback").await;
             assert_eq!(id, None, "{call} got a transaction id");
         }
     }
@@ -69,16 +69,11 @@ async fn losing_gets_no_transaction_id() {
 async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
     let (test_store, client) = test_store().await;
     let rival = test_store.postgres_connection().await;
-    rival
-        .batch_execute("set statement_timeout = '2 s'")
-        .await
-        .unwrap();
+    rival.run("set statement_timeout = '2 s'").await;
     let mut blocked = Vec::new();
-    one(
-        &client,
-        "select turno.lock_release('seen', (turno.lock_acquire('seen')).token)",
-    )
-    .await;
+    client
+        .row("select turno.lock_release('seen', (turno.lock_acquire('seen')).token)")
+        .await;
     for isolation in ["read committed", "repeatable read"] {
         for (resource, mode) in [
             ("seen", "exclusive"),
@@ -92,12 +87,11 @@ async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
                 format!("{resource}/{isolation}")
             };
             client
-                .batch_execute(&format!(
+                .run(&format!(
                     "begin isolation level {isolation}; select 1; select pg_sleep(0.1)"
                 ))
-                .await
-                .unwrap();
-            let row = one(&client, &format!(
+                .await;
+            let row = client.row(&format!(
                 "select outcome, token, expires_at > now() + '100 ms', acquired_at > now() + '50 ms', expires_at::text \
                  from turno.lock_acquire('{resource}', owner => 'a', ttl => '50 ms', mode => '{mode}')")).await;
             assert_eq!(
@@ -115,7 +109,7 @@ async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
                 row.get::<_, &str>(4)
             );
             eventually_async(TIMEOUT, "the end of the lease", async || {
-                one(&client, &past).await.get::<_, bool>(0).then_some(())
+                client.row(&past).await.get::<_, bool>(0).then_some(())
             })
             .await;
             for asks in ["exclusive", "shared"] {
@@ -133,22 +127,19 @@ async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
                     )),
                 }
             }
-            client.batch_execute("commit").await.unwrap();
-            let next: i64 = one(
-                &rival,
-                &format!("select token from turno.lock_acquire('{resource}', owner => 'b')"),
-            )
-            .await
-            .get(0);
+            client.run("commit").await;
+            let next = rival
+                .number(&format!(
+                    "select token from turno.lock_acquire('{resource}', owner => 'b')"
+                ))
+                .await;
             assert!(next > row.get::<_, i64>(1));
-            assert_eq!(
-                word(
-                    &rival,
-                    &format!("select outcome from turno.lock_release('{resource}', {next})")
+            rival
+                .expect(
+                    &format!("select outcome from turno.lock_release('{resource}', {next})"),
+                    "released",
                 )
-                .await,
-                "released"
-            );
+                .await;
         }
     }
     assert_eq!(
@@ -162,16 +153,12 @@ async fn a_lease_taken_in_an_old_transaction_is_not_born_expired() {
 async fn an_old_snapshot_never_doubles_a_lease() {
     let (test_store, client) = test_store().await;
     let rival = test_store.postgres_connection().await;
-    one(
-        &client,
-        "select turno.lock_release('r', (turno.lock_acquire('r')).token)",
-    )
-    .await;
-    one(
-        &client,
-        "select turno.lock_release('s', (turno.lock_acquire('s', mode => 'shared')).token)",
-    )
-    .await;
+    client
+        .row("select turno.lock_release('r', (turno.lock_acquire('r')).token)")
+        .await;
+    client
+        .row("select turno.lock_release('s', (turno.lock_acquire('s', mode => 'shared')).token)")
+        .await;
     for isolation in ["repeatable read", "serializable"] {
         for (resource, mode) in [
             ("r", "exclusive"),
@@ -185,17 +172,15 @@ async fn an_old_snapshot_never_doubles_a_lease() {
                 resource.into()
             };
             client
-                .batch_execute(&format!(
+                .run(&format!(
                     "begin isolation level {isolation}; select count(*) from turno.lock"
                 ))
-                .await
-                .unwrap();
-            let held: i64 = one(
-                &rival,
-                &format!("select token from turno.lock_acquire('{resource}', owner => 'b')"),
-            )
-            .await
-            .get(0);
+                .await;
+            let held = rival
+                .number(&format!(
+                    "select token from turno.lock_acquire('{resource}', owner => 'b')"
+                ))
+                .await;
             let sql = format!(
                 "select outcome from turno.lock_acquire('{resource}', owner => 'a', mode => '{mode}')"
             );
@@ -208,21 +193,18 @@ async fn an_old_snapshot_never_doubles_a_lease() {
                 );
             }
             let _ = client.batch_execute("commit").await;
-            let held_now: i64 = one(
-                &rival,
-                &format!("select token from turno.lock_status('{resource}')"),
-            )
-            .await
-            .get(0);
+            let held_now = rival
+                .number(&format!(
+                    "select token from turno.lock_status('{resource}')"
+                ))
+                .await;
             assert_eq!(held_now, held);
-            assert_eq!(
-                word(
-                    &rival,
-                    &format!("select outcome from turno.lock_release('{resource}', {held})")
+            rival
+                .expect(
+                    &format!("select outcome from turno.lock_release('{resource}', {held})"),
+                    "released",
                 )
-                .await,
-                "released"
-            );
+                .await;
         }
     }
 }
@@ -233,22 +215,20 @@ async fn a_wait_beside_an_uncommitted_acquire_is_answered() {
     let (test_store, client) = test_store().await;
     let turno = test_store.turno().await;
     let mut blocked = Vec::new();
-    one(
-        &client,
-        "select turno.lock_release('seen', (turno.lock_acquire('seen')).token)",
-    )
-    .await;
+    client
+        .row("select turno.lock_release('seen', (turno.lock_acquire('seen')).token)")
+        .await;
     for (resource, mode) in [
         ("seen", "exclusive"),
         ("new", "exclusive"),
         ("new shared", "shared"),
     ] {
-        client.batch_execute("begin").await.unwrap();
-        one(
-            &client,
-            &format!("select turno.lock_acquire('{resource}', owner => 'a', mode => '{mode}')"),
-        )
-        .await;
+        client.run("begin").await;
+        client
+            .row(&format!(
+                "select turno.lock_acquire('{resource}', owner => 'a', mode => '{mode}')"
+            ))
+            .await;
         for lock in [
             turno.lock(resource),
             turno.lock(resource).shared(),
@@ -261,7 +241,7 @@ async fn a_wait_beside_an_uncommitted_acquire_is_answered() {
                 Err(_) => blocked.push(resource),
             }
         }
-        client.batch_execute("rollback").await.unwrap();
+        client.run("rollback").await;
         // While the unregistration of a waiter is in progress, the lock may briefly count as reserved for waiters.
         let lock = turno.lock(resource).wait(Duration::from_secs(10));
         lock.acquire()
@@ -284,27 +264,20 @@ async fn a_wait_beside_an_uncommitted_acquire_is_answered() {
 async fn sharers_beside_a_guard_are_answered_at_once() {
     let (test_store, client) = test_store().await;
     let rival = test_store.postgres_connection().await;
-    rival
-        .batch_execute("set statement_timeout = '3 s'")
-        .await
-        .unwrap();
-    let token: i64 = one(
-        &client,
-        "select token from turno.lock_acquire('r', owner => 'a', mode => 'shared')",
-    )
-    .await
-    .get(0);
+    rival.run("set statement_timeout = '3 s'").await;
+    let token = client
+        .number("select token from turno.lock_acquire('r', owner => 'a', mode => 'shared')")
+        .await;
     client
-        .batch_execute(&format!("begin; select turno.lock_guard('r', {token})"))
-        .await
-        .unwrap();
+        .run(&format!("begin; select turno.lock_guard('r', {token})"))
+        .await;
     let sql = "select outcome from turno.lock_acquire('r', owner => 'b', mode => 'shared')";
     let answer = rival
         .query_one(sql, &[])
         .await
         .expect("it waits for a stranger's transaction");
     assert!(["busy", "acquired"].contains(&answer.get::<_, &str>(0)));
-    client.batch_execute("commit").await.unwrap();
+    client.run("commit").await;
 }
 
 /// One shared holder's guarded transaction does not block the renewals and releases of the others.
@@ -312,19 +285,12 @@ async fn sharers_beside_a_guard_are_answered_at_once() {
 async fn one_sharers_guard_does_not_stop_the_others() {
     let (test_store, client) = test_store().await;
     let other = test_store.postgres_connection().await;
-    other
-        .batch_execute("set statement_timeout = '3 s'")
-        .await
-        .unwrap();
+    other.run("set statement_timeout = '3 s'").await;
     let sql = "select token from turno.lock_acquire('r', mode => 'shared')";
-    let (guarded, mine): (i64, i64) = (
-        one(&client, sql).await.get(0),
-        one(&other, sql).await.get(0),
-    );
+    let (guarded, mine): (i64, i64) = (client.row(sql).await.get(0), other.row(sql).await.get(0));
     client
-        .batch_execute(&format!("begin; select turno.lock_guard('r', {guarded})"))
-        .await
-        .unwrap();
+        .run(&format!("begin; select turno.lock_guard('r', {guarded})"))
+        .await;
     let mut held_up = Vec::new();
     for (call, good) in [("lock_renew", "renewed"), ("lock_release", "released")] {
         let sql = format!("select outcome from turno.{call}('r', {mine})");
@@ -333,7 +299,7 @@ async fn one_sharers_guard_does_not_stop_the_others() {
             Err(_) => held_up.push(call),
         }
     }
-    client.batch_execute("commit").await.unwrap();
+    client.run("commit").await;
     assert_eq!(
         held_up, [""; 0],
         "they wait for another sharer's transaction"
@@ -345,36 +311,23 @@ async fn one_sharers_guard_does_not_stop_the_others() {
 async fn a_release_beside_a_guard_blocks_no_caller() {
     let (test_store, client) = test_store().await;
     let turno = test_store.turno().await;
-    let kept = turno
-        .lock("kept")
-        .acquire()
-        .await
-        .unwrap()
-        .acquired()
-        .unwrap();
+    let kept = acquired(turno.lock("kept")).await;
     client
-        .batch_execute(&format!(
+        .run(&format!(
             "begin; select turno.lock_guard('kept', {})",
             kept.token()
         ))
-        .await
-        .unwrap();
+        .await;
     let waits = tokio::spawn(kept.release());
     for n in 0..50 {
-        let lease = turno
-            .lock(format!("other/{n}"))
-            .acquire()
-            .await
-            .unwrap()
-            .acquired()
-            .unwrap();
+        let lease = acquired(turno.lock(format!("other/{n}"))).await;
         lease.release().await.unwrap();
     }
     assert!(
         !waits.is_finished(),
         "the guard keeps the lock until its transaction ends"
     );
-    client.batch_execute("commit").await.unwrap();
+    client.run("commit").await;
     assert_eq!(
         waits.await.unwrap().unwrap(),
         turno::lock::ReleaseOutcome::Released { holds: 0 }

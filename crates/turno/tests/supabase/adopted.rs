@@ -4,6 +4,7 @@ use serde_json::json;
 use tokio_postgres::Client;
 use turno::Turno;
 use turno::store::Severity;
+use turno_testkit::Sql as _;
 
 use crate::database::Database;
 use crate::rpc::{ANA, Caller};
@@ -16,15 +17,12 @@ const EVAS_NOTE: &str = "10000000-0000-0000-0000-00000000000e";
 async fn with_notes() -> (Database, Client, Turno) {
     let database = Database::with_turno().await;
     let manager = database.manager().await;
-    manager
-        .batch_execute(&format!(
+    manager.run(&format!(
             "create table notes (id uuid primary key, user_id uuid not null, title text);
              alter table notes enable row level security;
              create policy own on notes for all to authenticated using (user_id = auth.uid()) with check (user_id = auth.uid());
              insert into notes values ('{ANAS_NOTE}', '{ANA}', 'one'), ('{EVAS_NOTE}', '{EVA}', 'two')"
-        ))
-        .await
-        .unwrap();
+        )).await;
     let turno = Turno::connect(&database.url()).await.unwrap();
     turno.adopt("notes").apply().await.unwrap();
     (database, manager, turno)
@@ -76,11 +74,8 @@ async fn service_role_processes_the_rows_of_all_users() {
 async fn anon_and_authenticated_may_not_call_the_functions_of_an_adopted_table() {
     let (database, manager, _turno) = with_notes().await;
     manager
-        .batch_execute(
-            "create function public.control() returns integer language sql as 'select 1'",
-        )
-        .await
-        .unwrap();
+        .run("create function public.control() returns integer language sql as 'select 1'")
+        .await;
     for role in ["anon", "authenticated"] {
         let caller = Caller::new(&database, role).await;
         assert_eq!(
@@ -114,10 +109,7 @@ async fn anon_and_authenticated_may_not_call_the_functions_of_an_adopted_table()
 #[tokio::test]
 async fn a_user_locks_own_rows_only() {
     let (database, manager, turno) = with_notes().await;
-    manager
-        .batch_execute("grant execute on function public.acquire_processing_lock_token(uuid, interval) to authenticated")
-        .await
-        .unwrap();
+    manager.run("grant execute on function public.acquire_processing_lock_token(uuid, interval) to authenticated").await;
     // Adopting again does not revoke what the owner has granted.
     turno.adopt("notes").apply().await.unwrap();
     let user = Caller::new(&database, "authenticated").await;
@@ -139,9 +131,8 @@ async fn a_user_locks_own_rows_only() {
     );
     // The control: without policies, the other user's row is locked.
     manager
-        .batch_execute("alter table notes disable row level security")
-        .await
-        .unwrap();
+        .run("alter table notes disable row level security")
+        .await;
     assert!(acquire(EVAS_NOTE).await.is_i64());
 }
 
@@ -167,7 +158,7 @@ async fn doctor_warns_about_what_anon_may_call() {
             "turno.lock_list",
         ),
     ] {
-        manager.batch_execute(grant).await.unwrap();
+        manager.run(grant).await;
         let finding = about_anon().await;
         assert_eq!(finding.severity, Severity::Warning, "{finding:?}");
         assert!(finding.detail.contains(function), "{finding:?}");

@@ -3,34 +3,16 @@
 
 use std::sync::OnceLock;
 
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use turno::store::postgres::script_for_supabase;
-use turno_testkit::PostgresServer;
+use turno_testkit::sql::client;
+use turno_testkit::{PostgresServer, Sql as _, supabase};
 
-/// Objects that Supabase creates in a cluster. Role `manager` represents its `postgres`, which is not a superuser, but may
-/// create roles. The roles that PostgREST switches to inherit nothing.
-const ROLES: &str = "
+/// Role `manager` represents Supabase's `postgres`, which is not a superuser, but may create roles.
+const MANAGER: &str = "
     drop role turno_app, turno_operator;
-    create role anon nologin noinherit;
-    create role authenticated nologin noinherit;
-    create role service_role nologin noinherit bypassrls;
-    create role authenticator login noinherit;
-    grant anon, authenticated, service_role to authenticator;
     create role manager login createrole bypassrls;
     grant anon, authenticated, service_role to manager;
-";
-
-/// Objects that Supabase creates in a database: every new table and function of schema public is granted to all roles, and
-/// row-level security protects them.
-const SCHEMAS: &str = "
-    grant usage on schema public to anon, authenticated, service_role;
-    alter default privileges in schema public grant all on tables to anon, authenticated, service_role;
-    alter default privileges in schema public grant all on functions to anon, authenticated, service_role;
-    alter default privileges in schema public grant all on sequences to anon, authenticated, service_role;
-    create schema auth;
-    create function auth.uid() returns uuid language sql stable
-    as $$ select nullif(current_setting('request.jwt.claims', true)::json ->> 'sub', '')::uuid $$;
-    grant usage on schema auth to anon, authenticated, service_role;
 ";
 
 pub struct Database {
@@ -48,18 +30,12 @@ impl Database {
         let database = Database { server, name };
         let administrator = database.client("postgres").await;
         let owner = format!("alter database {} owner to manager", database.name);
-        administrator.batch_execute(&owner).await.unwrap();
+        administrator.run(&owner).await;
         // Before version 15, schema public belongs to the superuser.
         administrator
-            .batch_execute("alter schema public owner to manager")
-            .await
-            .unwrap();
-        database
-            .manager()
-            .await
-            .batch_execute(SCHEMAS)
-            .await
-            .unwrap();
+            .run("alter schema public owner to manager")
+            .await;
+        database.manager().await.run(supabase::SCHEMAS).await;
         database
     }
 
@@ -80,31 +56,16 @@ impl Database {
     }
 
     pub async fn client(&self, role: &str) -> Client {
-        connect(&self.server.url_as(role, &self.name)).await
+        client(&self.server.url_as(role, &self.name)).await
     }
 }
 
-/// Starts a server with Supabase's roles, on a separate thread, because the first test is already inside a runtime.
+/// Starts a server with Supabase's roles.
 fn start() -> PostgresServer {
-    let start = || {
-        let server = PostgresServer::start().unwrap_or_else(|error| panic!("{error:#}"));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let administrator = connect(&server.superuser_url("postgres")).await;
-            administrator.batch_execute(ROLES).await.unwrap();
-        });
-        server
-    };
-    std::thread::spawn(start).join().unwrap()
-}
-
-pub async fn connect(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
+    let server = PostgresServer::start().unwrap_or_else(|error| panic!("{error:#}"));
+    server.administer(supabase::ROLES).unwrap();
+    server.administer(MANAGER).unwrap();
+    server
 }
 
 /// Applies a file as Supabase's command line does: it splits the file, and sends the statements in one transaction, each

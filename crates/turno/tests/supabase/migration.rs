@@ -4,9 +4,11 @@ use tokio_postgres::Client;
 use turno::Turno;
 use turno::store::SCHEMA_VERSION;
 use turno::store::postgres::script_for_supabase;
-use turno_testkit::PostgresServer;
+use turno_testkit::conformance::acquired;
+use turno_testkit::sql::client;
+use turno_testkit::{PostgresServer, Sql as _};
 
-use crate::database::{Database, apply, connect, statements};
+use crate::database::{Database, apply, statements};
 
 /// Returns the functions of schema turno that a role may call.
 async fn callable(client: &Client, role: &str) -> Vec<String> {
@@ -73,7 +75,7 @@ async fn it_is_applied_once_and_changes_nothing_when_applied_again() {
         turno.store().migrate().await.unwrap().from,
         Some(SCHEMA_VERSION)
     );
-    let lease = turno.lock("r").acquire().await.unwrap().acquired().unwrap();
+    let lease = acquired(turno.lock("r")).await;
     lease.release().await.unwrap();
 }
 
@@ -121,12 +123,7 @@ async fn the_file_keeps_roles_that_the_settings_name() {
     let database = Database::with_turno().await;
     let manager = database.manager().await;
     let application = callable(&manager, "turno_app").await;
-    manager
-        .batch_execute(
-            "select turno.setting_set('app_role', 'shop_app'); select turno.setting_set('operator_role', 'shop_operator')",
-        )
-        .await
-        .unwrap();
+    manager.run("select turno.setting_set('app_role', 'shop_app'); select turno.setting_set('operator_role', 'shop_operator')").await;
     for applied in [false, true] {
         if applied {
             apply(&manager, &script_for_supabase()).await.unwrap();
@@ -147,12 +144,11 @@ async fn the_file_closes_what_was_open_to_anon() {
     let database = Database::with_turno().await;
     let manager = database.manager().await;
     manager
-        .batch_execute(
+        .run(
             "grant usage on schema turno to anon, authenticated;
              grant execute on function turno.lock_status(text) to anon, authenticated",
         )
-        .await
-        .unwrap();
+        .await;
     assert_eq!(callable(&manager, "anon").await.len(), 1, "the control");
     apply(&manager, &script_for_supabase()).await.unwrap();
     assert_eq!(callable(&manager, "anon").await, [""; 0]);
@@ -164,11 +160,8 @@ async fn a_newer_schema_is_left_alone() {
     let database = Database::with_turno().await;
     let manager = database.manager().await;
     manager
-        .batch_execute(
-            "insert into turno.migration (version, name) values (10000, 'from the future')",
-        )
-        .await
-        .unwrap();
+        .run("insert into turno.migration (version, name) values (10000, 'from the future')")
+        .await;
     let before = schema(&manager).await;
     let error = apply(&manager, &script_for_supabase()).await.unwrap_err();
     let said = error.as_db_error().unwrap();
@@ -182,20 +175,16 @@ async fn a_newer_schema_is_left_alone() {
 async fn a_missing_role_is_named() {
     let server = PostgresServer::start().unwrap();
     let url = server.create_database();
-    let administrator = connect(&server.superuser_url("postgres")).await;
-    administrator
-        .batch_execute("drop role turno_app, turno_operator; create role service_role nologin noinherit bypassrls")
-        .await
-        .unwrap();
-    let owner = connect(&url).await;
+    let administrator = client(&server.superuser_url("postgres")).await;
+    administrator.run("drop role turno_app, turno_operator; create role service_role nologin noinherit bypassrls").await;
+    let owner = client(&url).await;
     let error = apply(&owner, &script_for_supabase()).await.unwrap_err();
     let said = error.as_db_error().unwrap();
     assert!(said.message().contains("turno_app"), "{error:?}");
     assert!(said.hint().unwrap().contains("create role"), "{error:?}");
     administrator
-        .batch_execute("create role turno_app nologin; create role turno_operator nologin")
-        .await
-        .unwrap();
+        .run("create role turno_app nologin; create role turno_operator nologin")
+        .await;
     apply(&owner, &script_for_supabase()).await.unwrap();
     assert!(!callable(&owner, "service_role").await.is_empty());
 }

@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 use tokio_postgres::{Client, Row};
+use turno_testkit::Sql as _;
 
 use crate::database::Database;
 
@@ -33,7 +34,7 @@ impl Caller {
         let settings = "select set_config('search_path', $1, true), set_config('role', $2, true), set_config('request.jwt.claims', $3, true), set_config('request.method', 'POST', true)";
         let claims = json!({"sub": ANA, "role": self.role}).to_string();
         let path = format!("\"{schema}\", \"public\"");
-        self.connection.batch_execute("begin").await.unwrap();
+        self.connection.run("begin").await;
         self.connection
             .query(settings, &[&path, &self.role, &claims])
             .await
@@ -43,7 +44,7 @@ impl Caller {
             .query_one(&statement(schema, name, &found), &[&arguments])
             .await;
         let end = if answer.is_ok() { "commit" } else { "rollback" };
-        self.connection.batch_execute(end).await.unwrap();
+        self.connection.run(end).await;
         match answer {
             Ok(row) => Ok(row.get("body")),
             Err(error) => match error.code() {
@@ -239,7 +240,7 @@ async fn one_function_is_granted_to_authenticated() {
     database
         .manager()
         .await
-        .batch_execute(
+        .run(
             "grant usage on schema turno to authenticated;
              grant execute on function turno.lock_status(text) to authenticated;
              create function public.lock_my_draft() returns turno.lock_outcome
@@ -247,8 +248,7 @@ async fn one_function_is_granted_to_authenticated() {
              as $$ select turno.lock_acquire('draft/' || auth.uid(), owner => auth.uid()::text) $$;
              revoke execute on function public.lock_my_draft() from public, anon",
         )
-        .await
-        .unwrap();
+        .await;
     let user = Caller::new(&database, "authenticated").await;
     let lock = user.ok("public.lock_my_draft", json!({})).await;
     assert_eq!(

@@ -272,8 +272,8 @@ impl Tx {
     /// Returns rows of the view `tbl_lock`.
     pub async fn filas_lock(&mut self, filtro: &FiltroLocks) -> Result<Vec<FilaLock>, Fallo> {
         let consulta = match self {
-            Tx::Sqlite(_) => include_str!("../sql/locks_sqlite.sql"),
-            Tx::Postgres(_) => include_str!("../sql/locks_postgres.sql"),
+            Tx::Sqlite(_) => include_str!("../../sql/locks_sqlite.sql"),
+            Tx::Postgres(_) => include_str!("../../sql/locks_postgres.sql"),
         };
         let filas: Vec<FilaTblLock> = en!(self, db => sqlx::query_as(consulta)
             .bind(filtro.tipo_recurso.map(TipoRecurso::as_str))

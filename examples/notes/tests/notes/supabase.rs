@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use turno::Turno;
 use turno::store::Severity;
 use turno::store::postgres::script_for_supabase;
-use turno_testkit::{Certificate, PostgresServer, Subject};
+use turno_testkit::{Certificate, PostgresServer, Subject, supabase};
 
 use crate::test_database::{TestDatabase, end};
 use crate::typescript::{DOCUMENTED, npx};
@@ -21,25 +21,10 @@ const LOCALHOST: Subject<'_> = Subject {
     days: 2,
 };
 
-/// Roles of a Supabase project. PostgREST logs in as `authenticator` and switches to one of the others, which inherit nothing.
-const ROLES: &str = "
-    create role anon nologin noinherit;
-    create role authenticated nologin noinherit;
-    create role service_role nologin noinherit bypassrls;
-    create role authenticator login noinherit password 's3cret';
-    grant anon, authenticated, service_role to authenticator;
+/// Over TCP, the server asks for passwords.
+const PASSWORDS: &str = "
+    alter role authenticator password 's3cret';
     alter role owner password 's3cret'";
-
-/// Every new table and function of schema public is granted to all of them; row-level security protects the rows.
-const SCHEMAS: &str = "
-    grant usage on schema public to anon, authenticated, service_role;
-    alter default privileges in schema public grant all on tables to anon, authenticated, service_role;
-    alter default privileges in schema public grant all on functions to anon, authenticated, service_role;
-    alter default privileges in schema public grant all on sequences to anon, authenticated, service_role;
-    create schema auth;
-    create function auth.uid() returns uuid language sql stable
-    as $$ select nullif(current_setting('request.jwt.claims', true)::json ->> 'sub', '')::uuid $$;
-    grant usage on schema auth to anon, authenticated, service_role";
 
 /// All functions of the application: definition, owner, comment, and the roles that may call it.
 const FUNCTIONS: &str = "
@@ -77,7 +62,7 @@ impl Supabase {
             )
         };
         let place = TestDatabase::connect(url("owner")).await;
-        place.tell(SCHEMAS).await;
+        place.tell(supabase::SCHEMAS).await;
         let script = AssertSqlSafe(script_for_supabase());
         sqlx::raw_sql(script).execute(&place.db).await.unwrap();
         application::create(&place.db).await.unwrap();
@@ -148,7 +133,8 @@ fn start() -> PostgresServer {
     let authority = Certificate::authority(folder.path(), "authority").unwrap();
     let certificate = authority.issue(folder.path(), "server", LOCALHOST).unwrap();
     let server = PostgresServer::start_hostssl(&certificate, &authority, &[]).unwrap();
-    server.administer(ROLES).unwrap();
+    server.administer(supabase::ROLES).unwrap();
+    server.administer(PASSWORDS).unwrap();
     server
 }
 

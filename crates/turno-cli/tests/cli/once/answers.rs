@@ -146,10 +146,7 @@ fn a_key_belongs_to_one_command(fixture: Fixture) {
             "{refused:?}"
         );
     }
-    let error = fixture
-        .turno(&["--json", "once", "it", "--", "true"])
-        .expect(1)
-        .error();
+    let error = fixture.turno("--json once it -- true").expect(1).error();
     assert_eq!(
         (text(&error, "code"), text(&error, "key")),
         ("mismatch", "it")
@@ -162,7 +159,7 @@ fn failures_are_kept_or_tried_again(fixture: Fixture) {
     for _ in 0..2 {
         let failed = once(&fixture, "it", &["--retry-failures"], &script).expect(6);
         assert_eq!(failed.err, "not yet\n");
-        fixture.turno(&["once", "it", "--status"]).expect(1);
+        fixture.turno("once it --status").expect(1);
     }
     fs::write(fixture.path("ready"), "").unwrap();
     for _ in 0..2 {
@@ -183,10 +180,10 @@ fn a_command_that_cannot_be_run_leaves_the_key_free(fixture: Fixture) {
                 "{failed:?}"
             );
         }
-        fixture.turno(&["once", "it", "--status"]).expect(1);
+        fixture.turno("once it --status").expect(1);
     }
     fs::copy("/bin/true", fixture.path("tool")).unwrap();
-    fixture.turno(&["once", "it", "--", "./tool"]).expect(0);
+    fixture.turno("once it -- ./tool").expect(0);
     // A command that ends with this code has an answer like any other.
     for _ in 0..2 {
         once(&fixture, "own", &[], &format!("{MARK} no-such-command")).expect(127);
@@ -196,7 +193,7 @@ fn a_command_that_cannot_be_run_leaves_the_key_free(fixture: Fixture) {
 
 fn an_answer_is_kept_as_long_as_is_said(fixture: Fixture) {
     let run = |options: &[&str], environment: &[(&str, &str)]| {
-        let mut command = fixture.command(words("it", options, MARK));
+        let mut command = fixture.command(&words("it", options, MARK));
         command.envs(environment.iter().copied());
         Done::of(command.output().unwrap()).expect(0);
         runs(&fixture)
@@ -212,8 +209,8 @@ fn an_answer_is_kept_as_long_as_is_said(fixture: Fixture) {
     let brief = ["--lease", "1ms", "--ttl", "1ms"];
     once(&fixture, "brief", &brief, "true").expect(0);
     eventually(LONG, "the answer to be swept", || {
-        (fixture.json(0, &["sweep"])["once"] == json!(1)).then_some(())
+        (fixture.json(0, "sweep")["once"] == json!(1)).then_some(())
     });
-    let swept = fixture.turno(&["sweep"]).expect(0).out;
+    let swept = fixture.turno("sweep").expect(0).out;
     assert!(swept.contains("answers deleted: 0"), "{swept}");
 }

@@ -31,12 +31,10 @@ fn a_run_in_flight_is_reported(fixture: Fixture) {
     assert!(error["remaining_ms"].as_i64().unwrap() > 0, "{error}");
     text(&error, "began_at");
     // It cannot be forgotten either.
-    let kept = fixture
-        .turno(&["--json", "once", "it", "--forget"])
-        .expect(75);
+    let kept = fixture.turno("--json once it --forget").expect(75);
     assert_eq!(text(&kept.error(), "code"), "in_flight");
     assert_eq!(text(&status(&fixture, "it"), "state"), "in_flight");
-    let shown = fixture.turno(&["once", "it", "--status"]).expect(0).out;
+    let shown = fixture.turno("once it --status").expect(0).out;
     assert!(shown.contains("lease ends"), "{shown}");
     answer_line(&first);
     assert_eq!(first.lines().rest(), ["got it"]);
@@ -97,7 +95,7 @@ fn of_many_at_once_one_runs(fixture: Fixture) {
     let script = format!("{MARK} echo $$; exit 5");
     let all: Vec<_> = (0..10)
         .map(|_| {
-            let mut command = fixture.command(words("it", &["-q", "--wait", "600s"], &script));
+            let mut command = fixture.command(&words("it", &["-q", "--wait", "600s"], &script));
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
             command.spawn().unwrap()
         })

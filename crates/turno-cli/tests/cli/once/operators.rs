@@ -15,7 +15,7 @@ on_each_store!(
 fn a_lease_is_of_the_option_then_the_environment_then_the_file_then_the_default() {
     let fixture = Fixture::new(Kind::Sqlite);
     let minutes = |key: &str, options: &[&str], environment: &[(&str, &str)]| {
-        let mut command = fixture.command(words(key, options, ASK));
+        let mut command = fixture.command(&words(key, options, ASK));
         command.envs(environment.iter().copied());
         let process = Process::spawn(command.stdin(Stdio::piped())).unwrap();
         process.lines().expect_line("token", LONG);
@@ -60,15 +60,15 @@ fn json_says_how_it_went(fixture: Fixture) {
 }
 
 fn operators_list_and_forget_keys(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
-    let nothing = fixture.turno(&["once", "--list"]).expect(0);
+    fixture.turno("migrate").expect(0);
+    let nothing = fixture.turno("once --list").expect(0);
     assert_eq!(nothing.out, "there are no keys\n");
     let script = "echo 'to see'; printf 'not\\033[2J to obey' >&2; exit 2";
     once(&fixture, "pago/1", &[], script).expect(2);
     raw(&fixture, "pago/2", &[], "printf '\\377'");
     once(&fixture, "otro", &[], "kill -KILL $$").expect(137);
 
-    let shown = fixture.turno(&["once", "pago/1", "--status"]).expect(0).out;
+    let shown = fixture.turno("once pago/1 --status").expect(0).out;
     for word in [
         "done",
         "kept until",
@@ -79,7 +79,7 @@ fn operators_list_and_forget_keys(fixture: Fixture) {
         assert!(shown.contains(word), "{word}: {shown}");
     }
     assert!(!shown.contains('\x1b'));
-    let shown = fixture.turno(&["once", "pago/2", "--status"]).expect(0).out;
+    let shown = fixture.turno("once pago/2 --status").expect(0).out;
     assert!(shown.contains("base64"), "{shown}");
     let known = status(&fixture, "pago/1");
     assert_eq!(
@@ -99,7 +99,7 @@ fn operators_list_and_forget_keys(fixture: Fixture) {
         json!("/w==")
     );
 
-    let listed = fixture.turno(&["once", "--list"]).expect(0).out;
+    let listed = fixture.turno("once --list").expect(0).out;
     let lines: Vec<&str> = listed.lines().collect();
     assert!(lines[0].starts_with("KEY") && lines.len() == 4, "{listed}");
     let at = lines[0].find("STATE").unwrap();
@@ -117,16 +117,16 @@ fn operators_list_and_forget_keys(fixture: Fixture) {
         ["pago/1", "pago/2"]
     );
     assert!(of(&["--state", "in_flight"]).is_empty());
-    let none = fixture.turno(&["once", "--list", "--state", "in_flight"]);
+    let none = fixture.turno("once --list --state in_flight");
     assert_eq!(none.expect(0).out, "no key is in_flight\n");
 
-    let forgotten = fixture.turno(&["once", "pago/1", "--forget"]).expect(0);
+    let forgotten = fixture.turno("once pago/1 --forget").expect(0);
     assert_eq!(forgotten.out, "forgotten: pago/1\n");
-    let again = fixture.turno(&["once", "pago/1", "--forget"]).expect(0);
+    let again = fixture.turno("once pago/1 --forget").expect(0);
     assert_eq!(again.out, "there is no key pago/1\n");
-    let again = fixture.json(0, &["once", "pago/1", "--forget"]);
+    let again = fixture.json(0, "once pago/1 --forget");
     assert_eq!(again, json!({"forgotten": false}));
-    let gone = fixture.turno(&["--json", "once", "pago/1", "--status"]);
+    let gone = fixture.turno("--json once pago/1 --status");
     assert_eq!(text(&gone.expect(1).error(), "code"), "not_found");
 }
 
@@ -147,7 +147,7 @@ fn an_operator_says_that_it_was_done(fixture: Fixture) {
     assert_eq!(text(&again, "code"), "answered");
     once(&fixture, "code", &[], &script).expect(0);
 
-    let resolved = fixture.turno(&["once", "none", "--done", "--reason", "it was"]);
+    let resolved = fixture.turno("once none --done --reason 'it was'");
     assert_eq!(resolved.expect(0).out, "done: none\n");
     let output = once(&fixture, "none", &[], &script).expect(1);
     assert!(output.err.contains("is done"), "{output:?}");
@@ -167,7 +167,7 @@ fn an_operator_says_that_it_was_done(fixture: Fixture) {
     answer_line(&process);
     assert_eq!(process.wait_timeout(LONG).unwrap().code(), Some(0));
 
-    let output = fixture.json(0, &["history", "--part", "once"]);
+    let output = fixture.json(0, "history --part once");
     let output = output["history"].as_array().unwrap().iter();
     let output: Vec<Value> = output
         .map(|entry| {
@@ -276,11 +276,11 @@ fn answers_are_sealed(fixture: Fixture) {
         assert_eq!(text(&refused.error(), "field"), "TURNO_ANSWER_KEYS");
         assert!(!refused.err.contains("s3cret"), "{refused:?}");
     }
-    fixture.turno(&["once", "--list"]).expect(0);
+    fixture.turno("once --list").expect(0);
 }
 
 fn what_is_asked_wrongly_is_refused(fixture: Fixture) {
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     let long = "x".repeat(256);
     let run = ["--", "touch", "ran"];
     let rows: [(&str, &[&str]); 15] = [

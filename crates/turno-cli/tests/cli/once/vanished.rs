@@ -38,7 +38,7 @@ fn a_run_that_was_killed_is_unknown(fixture: Fixture) {
     let refused = fixture.turno(&[&["--json"], &*words("it", &[], &script)].concat());
     assert_eq!(text(&refused.expect(1).error(), "code"), "unknown");
     assert_eq!(runs(&fixture), 1);
-    let listed = fixture.json(0, &["once", "--list", "--state", "unknown"]);
+    let listed = fixture.json(0, "once --list --state unknown");
     assert_eq!(text(&listed["keys"][0], "key"), "it");
     assert_eq!(text(&status(&fixture, "it"), "state"), "unknown");
     // An operator decides to run it again.
@@ -100,7 +100,7 @@ fn overtaken(fixture: &Fixture, script: &str) -> (Process, Done) {
         (state(&first.id().to_string()) == Some('T')).then_some(())
     });
     let options = ["-q", "--unknown", "rerun", "--wait", "60s"];
-    let mut command = fixture.command(words("it", &options, script));
+    let mut command = fixture.command(&words("it", &options, script));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut second = command.stderr(Stdio::piped()).spawn().unwrap();
     second.stdin.take().unwrap().write_all(b"second\n").unwrap();
@@ -148,14 +148,14 @@ fn a_run_that_was_taken_over_is_stopped(fixture: Fixture) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_outlives_an_outage_of_the_store() {
     let fixture = Fixture::new(Kind::Postgres);
-    fixture.turno(&["migrate"]).expect(0);
+    fixture.turno("migrate").expect(0);
     let server = PostgresServer::shared();
     let proxy = TcpProxy::start(([127, 0, 0, 1], server.port()).into())
         .await
         .unwrap();
     let through = proxy.url_for(&fixture.store);
     let words = words("it", &["--lease", "1s"], ASK);
-    let mut command: Command = fixture.command([&["--store", &through], &*words].concat());
+    let mut command: Command = fixture.command(&[&["--store", &through], &*words].concat());
     let process = Process::spawn(command.stdin(Stdio::piped()).stderr(Stdio::null())).unwrap();
     process.lines().expect_line("token", LONG);
     proxy.cut().await;

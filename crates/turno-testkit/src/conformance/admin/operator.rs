@@ -10,7 +10,7 @@ use turno::store::Order;
 use uuid::Uuid;
 
 use crate::conformance::inbox::fixtures::{push, set_aside, take};
-use crate::conformance::lock::fixtures::{history as of_lock, mine, secs, take as lock};
+use crate::conformance::lock::fixtures::{acquired, history as of_lock, secs, take as lock};
 use crate::conformance::once::fixtures as once_kit;
 use crate::conformance::outbox::fixtures as outbox_kit;
 use crate::conformance::{TestStore, rule};
@@ -330,7 +330,7 @@ async fn the_history_begins_with_what_is_held(test_store: &TestStore) {
     let turno = test_store.turno().await;
     once_kit::answer(&turno, "r", "done").await;
     assert!(turno.once("r").forget().await.unwrap());
-    let held = mine(turno.lock("r").acquire().await.unwrap());
+    let held = acquired(turno.lock("r")).await;
     let ask = |part| History {
         part,
         ..History::default()

@@ -10,15 +10,7 @@ use crate::conformance::{TestStore, rule};
 #[rule]
 async fn a_free_lock_is_granted(test_store: &TestStore) {
     let turno = test_store.turno().await;
-    let lease = mine(
-        turno
-            .lock("r")
-            .owner("a")
-            .ttl(secs(60))
-            .acquire()
-            .await
-            .unwrap(),
-    );
+    let lease = acquired(turno.lock("r").owner("a").ttl(secs(60))).await;
     let grant = lease.grant();
     assert_eq!(
         (
@@ -52,8 +44,8 @@ async fn a_held_lock_is_busy_and_tells_by_whom(test_store: &TestStore) {
         .user("1")
         .service("flowpay")
         .description("Registro de pago");
-    let lease = mine(lock.acquire().await.unwrap());
-    let busy = busy(other.lock("PRESTAMO/123").acquire().await.unwrap());
+    let lease = acquired(lock).await;
+    let busy = refused(other.lock("PRESTAMO/123")).await;
     assert_eq!(busy.resource, "PRESTAMO/123");
     assert!(
         busy.remaining <= secs(285) && busy.remaining > secs(270),
@@ -74,9 +66,7 @@ async fn a_held_lock_is_busy_and_tells_by_whom(test_store: &TestStore) {
 async fn a_nameless_holder_is_shown_too(test_store: &TestStore) {
     let turno = test_store.turno().await;
     let _lease = take(&turno, "r", "a").await;
-    let holder = busy(turno.lock("r").acquire().await.unwrap())
-        .holder
-        .unwrap();
+    let holder = refused(turno.lock("r")).await.holder.unwrap();
     assert_eq!(
         (holder.user, holder.service, holder.description),
         (None, None, None)
@@ -93,9 +83,7 @@ async fn settings_fill_in_user_and_service(test_store: &TestStore) {
         .await
         .unwrap();
     let _lease = take(&turno, "r", "a").await;
-    let holder = busy(turno.lock("r").acquire().await.unwrap())
-        .holder
-        .unwrap();
+    let holder = refused(turno.lock("r")).await.holder.unwrap();
     assert_eq!(
         (holder.user.as_deref(), holder.service.as_deref()),
         (Some("batch"), Some("notes"))
@@ -112,24 +100,8 @@ async fn settings_fill_in_user_and_service(test_store: &TestStore) {
 #[rule]
 async fn the_same_owner_enters_again(test_store: &TestStore) {
     let (turno, other) = (test_store.turno().await, test_store.turno().await);
-    let first = mine(
-        turno
-            .lock("r")
-            .owner("a")
-            .ttl(secs(60))
-            .acquire()
-            .await
-            .unwrap(),
-    );
-    let second = mine(
-        other
-            .lock("r")
-            .owner("a")
-            .ttl(secs(600))
-            .acquire()
-            .await
-            .unwrap(),
-    );
+    let first = acquired(turno.lock("r").owner("a").ttl(secs(60))).await;
+    let second = acquired(other.lock("r").owner("a").ttl(secs(600))).await;
     assert_eq!(
         (
             second.token(),
@@ -140,15 +112,7 @@ async fn the_same_owner_enters_again(test_store: &TestStore) {
     );
     assert!(second.expires_at() > first.expires_at());
     assert_eq!(second.grant().acquired_at, first.grant().acquired_at);
-    let third = mine(
-        turno
-            .lock("r")
-            .owner("a")
-            .ttl(secs(1))
-            .acquire()
-            .await
-            .unwrap(),
-    );
+    let third = acquired(turno.lock("r").owner("a").ttl(secs(1))).await;
     assert_eq!(
         (third.grant().holds, third.expires_at()),
         (3, second.expires_at()),
@@ -163,7 +127,7 @@ async fn the_same_owner_enters_again(test_store: &TestStore) {
         second.release().await.unwrap(),
         ReleaseOutcome::Released { holds: 1 }
     );
-    busy(other.lock("r").owner("b").acquire().await.unwrap());
+    refused(other.lock("r").owner("b")).await;
     assert_eq!(
         history(&turno, "r").await,
         [],
@@ -197,7 +161,7 @@ async fn a_dropped_lease_is_given_back(test_store: &TestStore) {
     drop(take(&turno, "r", "a").await);
     until_free(&turno, "r").await;
     let id = take(&turno, "r", "a").await.detach();
-    busy(turno.lock("r").acquire().await.unwrap());
+    refused(turno.lock("r")).await;
     assert_eq!(
         turno.lock("r").release(id.token).await.unwrap(),
         ReleaseOutcome::Released { holds: 0 }

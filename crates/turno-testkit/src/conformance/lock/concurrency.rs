@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use turno::lock::{Acquire, ReleaseOutcome, RenewOutcome};
 use turno::{Batching, Token, Turno};
 
-use crate::conformance::lock::fixtures::{secs, take};
+use crate::conformance::lock::fixtures::{acquired, secs, take};
 use crate::conformance::{TestStore, rule};
 
 /// More calls than one batch holds.
@@ -25,13 +25,13 @@ async fn each_of_many_gets_its_own_answer(test_store: &TestStore) {
                         .lock(&resource)
                         .owner(format!("owner {n}"))
                         .user(n.to_string());
-                    let lease = lock.clone().acquire().await.unwrap().acquired().unwrap();
+                    let lease = acquired(lock.clone()).await;
                     assert_eq!(
                         (lease.resource(), lease.owner()),
                         (&*resource, &*format!("owner {n}"))
                     );
                     // A reentrant acquire by the same owner, in the same batch.
-                    let again = lock.acquire().await.unwrap().acquired().unwrap();
+                    let again = acquired(lock).await;
                     assert_eq!((again.token(), again.grant().holds), (lease.token(), 2));
                     let Acquire::Busy(busy) = turno.lock(&resource).acquire().await.unwrap() else {
                         panic!("{resource} is held");
@@ -100,7 +100,7 @@ async fn each_of_many_renews_its_own(test_store: &TestStore) {
         // Each third resource has another shared holder, and each fifth is released.
         let lock = turno.lock(format!("crowd/{n}")).ttl(secs(60));
         let lock = if n % 3 == 0 { lock.shared() } else { lock };
-        let id = lock.acquire().await.unwrap().acquired().unwrap().detach();
+        let id = acquired(lock).await.detach();
         if n % 5 == 0 {
             turno.lock(&id.resource).release(id.token).await.unwrap();
         }

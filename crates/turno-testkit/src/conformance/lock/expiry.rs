@@ -16,7 +16,7 @@ async fn an_expired_lock_is_taken_over(test_store: &TestStore) {
         .user("1")
         .service("s")
         .description("d");
-    let old = mine(lock.acquire().await.unwrap()).detach();
+    let old = acquired(lock).await.detach();
     test_store.expire("r").await;
     assert_eq!(
         owners(&turno, "r").await,
@@ -65,7 +65,7 @@ async fn a_takeover_may_change_the_mode(test_store: &TestStore) {
     let turno = test_store.turno().await;
     let first = take(&turno, "r", "a").await.detach();
     test_store.expire("r").await;
-    let second = mine(turno.lock("r").owner("b").shared().acquire().await.unwrap()).detach();
+    let second = acquired(turno.lock("r").owner("b").shared()).await.detach();
     test_store.expire("r").await;
     let third = take(&turno, "r", "c").await;
     assert!(first.token < second.token && second.token < third.token());
@@ -86,13 +86,13 @@ async fn a_late_renewal_is_recorded(test_store: &TestStore) {
         let resource = format!("r/{shared}");
         let lock = turno.lock(&resource).owner("a").user("1");
         let lock = if shared { lock.shared() } else { lock };
-        let lease = mine(lock.acquire().await.unwrap());
+        let lease = acquired(lock).await;
         test_store.expire(&resource).await;
         let RenewOutcome::Renewed { remaining, .. } = lease.renew().await.unwrap() else {
             panic!("lost")
         };
         assert!(remaining > secs(20));
-        busy(turno.lock(&resource).owner("b").acquire().await.unwrap());
+        refused(turno.lock(&resource).owner("b")).await;
         assert_eq!(
             events(&turno, &resource).await,
             [(HistoryEvent::RenewedLate, lease.token())]
@@ -156,12 +156,7 @@ async fn a_renewal_never_shortens(test_store: &TestStore) {
     let turno = test_store.turno().await;
     for shared in [false, true] {
         let lock = turno.lock(format!("r/{shared}")).ttl(secs(600));
-        let lease = mine(
-            if shared { lock.shared() } else { lock }
-                .acquire()
-                .await
-                .unwrap(),
-        );
+        let lease = acquired(if shared { lock.shared() } else { lock }).await;
         let until = lease.expires_at();
         let RenewOutcome::Renewed {
             expires_at,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use turno::history::{History, Part};
-use turno::lock::{Acquire, Busy, HistoryEntry, HistoryEvent, Lease, WaitOrder};
+use turno::lock::{Acquire, Busy, HistoryEntry, HistoryEvent, Lease, Lock, WaitOrder};
 use turno::store::{Attribution, Grant, LockAcquire, LockMode, LockOutcome, LockWait, WaitOutcome};
 use turno::{Token, Turno};
 use uuid::Uuid;
@@ -33,9 +33,19 @@ pub(in crate::conformance) fn busy(answer: Acquire) -> Busy {
     }
 }
 
+/// Acquires a lock that is free, or panics with the holder.
+pub async fn acquired(lock: Lock) -> Lease {
+    mine(lock.acquire().await.unwrap())
+}
+
+/// Asks for a lock that is busy, and returns the holder; panics if it is acquired.
+pub(in crate::conformance) async fn refused(lock: Lock) -> Busy {
+    busy(lock.acquire().await.unwrap())
+}
+
 /// Acquires a free lock for an owner.
 pub(in crate::conformance) async fn take(turno: &Turno, resource: &str, owner: &str) -> Lease {
-    mine(turno.lock(resource).owner(owner).acquire().await.unwrap())
+    acquired(turno.lock(resource).owner(owner)).await
 }
 
 /// Returns an owner's acquire request to the store.

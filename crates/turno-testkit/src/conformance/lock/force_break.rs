@@ -11,7 +11,7 @@ use crate::conformance::{TestStore, rule};
 async fn a_broken_lock_is_free(test_store: &TestStore) {
     let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let lock = turno.lock("r").owner("a").user("1").description("d");
-    let old = mine(lock.acquire().await.unwrap());
+    let old = acquired(lock).await;
     let reason = "it's stuck; see ticket \"7\"";
     assert_eq!(
         other
@@ -91,7 +91,7 @@ async fn a_break_names_the_holders_token(test_store: &TestStore) {
             .unwrap(),
         BreakOutcome::NotHeld
     );
-    let shared = mine(turno.lock("s").shared().acquire().await.unwrap());
+    let shared = acquired(turno.lock("s").shared()).await;
     assert_eq!(
         turno
             .lock("s")
@@ -110,8 +110,8 @@ async fn one_sharer_is_broken(test_store: &TestStore) {
     let turno = test_store.turno().await;
     let lock = |owner: &str| turno.lock("r").owner(owner).permits(2);
     let (a, b) = (
-        mine(lock("a").user("1").acquire().await.unwrap()),
-        mine(lock("b").acquire().await.unwrap()),
+        acquired(lock("a").user("1")).await,
+        acquired(lock("b")).await,
     );
     assert_eq!(
         turno
@@ -123,7 +123,7 @@ async fn one_sharer_is_broken(test_store: &TestStore) {
         BreakOutcome::Broken
     );
     assert_eq!(owners(&turno, "r").await, ["b"]);
-    mine(lock("c").acquire().await.unwrap()).detach();
+    acquired(lock("c")).await.detach();
     let entry = history(&turno, "r").await.remove(0);
     assert_eq!(
         (
@@ -147,13 +147,9 @@ async fn a_break_ends_the_min_hold(test_store: &TestStore) {
     for shared in [false, true] {
         let resource = format!("r/{shared}");
         let lock = turno.lock(&resource).ttl(secs(600)).min_hold(secs(600));
-        let held = mine(
-            if shared { lock.shared() } else { lock }
-                .acquire()
-                .await
-                .unwrap(),
-        )
-        .detach();
+        let held = acquired(if shared { lock.shared() } else { lock })
+            .await
+            .detach();
         assert_eq!(
             turno
                 .lock(&resource)
@@ -171,8 +167,8 @@ async fn a_break_ends_the_min_hold(test_store: &TestStore) {
 async fn a_break_keeps_the_others_min_hold(test_store: &TestStore) {
     let turno = test_store.turno().await;
     let lock = |owner: &str| turno.lock("r").owner(owner).shared().ttl(secs(600));
-    let resting = mine(lock("a").min_hold(secs(600)).acquire().await.unwrap());
-    let broken = mine(lock("b").acquire().await.unwrap()).detach();
+    let resting = acquired(lock("a").min_hold(secs(600))).await;
+    let broken = acquired(lock("b")).await.detach();
     assert_eq!(
         turno
             .lock("r")
@@ -182,5 +178,5 @@ async fn a_break_keeps_the_others_min_hold(test_store: &TestStore) {
         BreakOutcome::Broken
     );
     resting.release().await.unwrap();
-    busy(turno.lock("r").acquire().await.unwrap());
+    refused(turno.lock("r")).await;
 }

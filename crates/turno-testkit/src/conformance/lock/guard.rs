@@ -46,18 +46,18 @@ async fn a_guard_fails_for_a_stale_lease(test_store: &TestStore) {
             let lock = turno.lock(format!("{what}/{shared}")).owner("a");
             if shared { lock.shared() } else { lock }
         };
-        let released = mine(ask("released").acquire().await.unwrap());
+        let released = acquired(ask("released")).await;
         stale.push(released.id());
         released.release().await.unwrap();
 
-        stale.push(mine(ask("expired").acquire().await.unwrap()).detach());
+        stale.push(acquired(ask("expired")).await.detach());
         test_store.expire(&format!("expired/{shared}")).await;
 
-        stale.push(mine(ask("taken").acquire().await.unwrap()).detach());
+        stale.push(acquired(ask("taken")).await.detach());
         test_store.expire(&format!("taken/{shared}")).await;
         take(&turno, &format!("taken/{shared}"), "b").await.detach();
 
-        let broken = mine(ask("broken").acquire().await.unwrap()).detach();
+        let broken = acquired(ask("broken")).await.detach();
         assert_eq!(
             turno
                 .lock(&broken.resource)
@@ -68,32 +68,17 @@ async fn a_guard_fails_for_a_stale_lease(test_store: &TestStore) {
         );
         stale.push(broken);
 
-        let mut wrong = mine(ask("wrong").acquire().await.unwrap()).detach();
+        let mut wrong = acquired(ask("wrong")).await.detach();
         wrong.token = Token(wrong.token.0 + 1);
         stale.push(wrong.clone());
         wrong.token = Token(wrong.token.0 - 2);
         stale.push(wrong);
     }
     // One shared hold has expired, another has not.
-    let dead = mine(
-        turno
-            .lock("mixed")
-            .owner("dead")
-            .shared()
-            .acquire()
-            .await
-            .unwrap(),
-    )
-    .detach();
-    let _live = mine(
-        turno
-            .lock("mixed")
-            .owner("live")
-            .shared()
-            .acquire()
-            .await
-            .unwrap(),
-    );
+    let dead = acquired(turno.lock("mixed").owner("dead").shared())
+        .await
+        .detach();
+    let _live = acquired(turno.lock("mixed").owner("live").shared()).await;
     test_store.expire_hold("mixed", dead.token).await;
     stale.push(dead);
     for caller in test_store.callers() {
@@ -124,7 +109,7 @@ async fn a_guarded_lock_is_not_taken_over(test_store: &TestStore) {
                 .lock(&resource)
                 .owner("a")
                 .ttl(Duration::from_millis(1500));
-            let lease = mine(short.acquire().await.unwrap());
+            let lease = acquired(short).await;
             let tx = test_store
                 .open(*caller, Ask::Guard, &resource, lease.token())
                 .await
@@ -142,7 +127,7 @@ async fn a_guarded_lock_is_not_taken_over(test_store: &TestStore) {
             lease.detach();
             tx.commit().await;
             let new = match early {
-                Ok(_) => mine(lock.acquire().await.unwrap()),
+                Ok(_) => acquired(lock).await,
                 Err(_) => mine(timeout(TIMEOUT, taking).await.unwrap().unwrap().unwrap()),
             };
             assert!(new.token() > old);
@@ -175,12 +160,7 @@ async fn a_wait_beside_a_guard_ends_as_an_answer(test_store: &TestStore) {
         for (asks, ask_shared) in [("exclusive", false), ("shared", true)] {
             let resource = format!("{holds}/{asks}");
             let lock = turno.lock(&resource).owner("a");
-            let lease = mine(
-                if held_shared { lock.shared() } else { lock }
-                    .acquire()
-                    .await
-                    .unwrap(),
-            );
+            let lease = acquired(if held_shared { lock.shared() } else { lock }).await;
             let tx = test_store
                 .open(
                     test_store.callers()[0],
@@ -231,7 +211,7 @@ async fn a_line_beside_a_guard_counts(test_store: &TestStore) {
     tx.commit().await;
     line.await.unwrap();
     lease.release().await.unwrap();
-    busy(rival.lock("r").owner("newcomer").acquire().await.unwrap());
+    refused(rival.lock("r").owner("newcomer")).await;
     take(&rival, "r", "first").await.detach();
 }
 

@@ -17,28 +17,15 @@ async fn a_min_hold_outlasts_the_release(test_store: &TestStore) {
             .user("1")
             .ttl(secs(600))
             .min_hold(secs(300));
-        let lease = mine(
-            if shared { lock.shared() } else { lock }
-                .acquire()
-                .await
-                .unwrap(),
-        );
+        let lease = acquired(if shared { lock.shared() } else { lock }).await;
         lease.release().await.unwrap();
-        let rest = busy(other.lock(resource).owner("b").acquire().await.unwrap());
+        let rest = refused(other.lock(resource).owner("b")).await;
         assert!(
             rest.remaining > secs(250) && rest.remaining <= secs(300),
             "{rest:?}"
         );
-        busy(other.lock(resource).owner("a").acquire().await.unwrap());
-        busy(
-            other
-                .lock(resource)
-                .owner("b")
-                .shared()
-                .acquire()
-                .await
-                .unwrap(),
-        );
+        refused(other.lock(resource).owner("a")).await;
+        refused(other.lock(resource).owner("b").shared()).await;
         assert!(
             other
                 .locks([resource, "another"])
@@ -60,26 +47,18 @@ async fn a_min_hold_ends_with_its_time(test_store: &TestStore) {
     for shared in [false, true] {
         let resource = &format!("r/{shared}");
         let lock = turno.lock(resource).ttl(secs(600)).min_hold(secs(300));
-        mine(
-            if shared { lock.shared() } else { lock }
-                .acquire()
-                .await
-                .unwrap(),
-        )
-        .release()
-        .await
-        .unwrap();
+        acquired(if shared { lock.shared() } else { lock })
+            .await
+            .release()
+            .await
+            .unwrap();
         test_store.age(resource, secs(301)).await;
         let lock = turno.lock(resource);
-        mine(
-            if shared { lock.shared() } else { lock }
-                .acquire()
-                .await
-                .unwrap(),
-        )
-        .release()
-        .await
-        .unwrap();
+        acquired(if shared { lock.shared() } else { lock })
+            .await
+            .release()
+            .await
+            .unwrap();
         take(&turno, resource, "b").await.release().await.unwrap();
     }
 }
@@ -98,14 +77,14 @@ async fn a_max_hold_caps_every_renewal(test_store: &TestStore) {
                 .max_hold(secs(90));
             if shared { lock.shared() } else { lock }
         };
-        let lease = mine(ask().acquire().await.unwrap());
+        let lease = acquired(ask()).await;
         let cap = lease.grant().acquired_at + secs(90);
         let RenewOutcome::Renewed { expires_at, .. } = lease.renew_for(secs(600)).await.unwrap()
         else {
             panic!("lost")
         };
         assert!(near(expires_at, cap), "{expires_at} for {cap}");
-        let again = mine(ask().ttl(secs(600)).acquire().await.unwrap());
+        let again = acquired(ask().ttl(secs(600))).await;
         assert!(
             near(again.expires_at(), cap),
             "{} for {cap}",
@@ -129,12 +108,7 @@ async fn a_max_hold_may_be_below_the_ttl(test_store: &TestStore) {
             .lock(format!("r/{shared}"))
             .ttl(secs(60))
             .max_hold(secs(10));
-        let lease = mine(
-            if shared { lock.shared() } else { lock }
-                .acquire()
-                .await
-                .unwrap(),
-        );
+        let lease = acquired(if shared { lock.shared() } else { lock }).await;
         assert!(lease.grant().remaining <= secs(10), "{:?}", lease.grant());
         let RenewOutcome::Renewed { remaining, .. } = lease.renew().await.unwrap() else {
             panic!("lost")

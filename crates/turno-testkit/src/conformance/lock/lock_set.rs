@@ -30,7 +30,7 @@ async fn all_are_taken_in_order(test_store: &TestStore) {
     );
     for lease in all.leases() {
         assert_eq!((lease.grant().holds, lease.owner()), (1, "x"));
-        busy(other.lock(lease.resource()).acquire().await.unwrap());
+        refused(other.lock(lease.resource())).await;
     }
     assert_eq!(
         all.release().await.unwrap(),
@@ -45,7 +45,7 @@ async fn all_are_taken_in_order(test_store: &TestStore) {
 #[rule]
 async fn one_busy_means_none(test_store: &TestStore) {
     let (turno, other) = (test_store.turno().await, test_store.turno().await);
-    let _held = mine(turno.lock("b").user("1").acquire().await.unwrap());
+    let _held = acquired(turno.lock("b").user("1")).await;
     let answer = other.locks(["a", "b", "c"]).acquire().await.unwrap();
     let turno::lock::AcquireAll::Busy(busy) = answer else {
         panic!("acquired")
@@ -64,7 +64,7 @@ async fn one_busy_means_none(test_store: &TestStore) {
 #[rule]
 async fn one_shared_means_none(test_store: &TestStore) {
     let turno = test_store.turno().await;
-    let _held = mine(turno.lock("b").shared().acquire().await.unwrap());
+    let _held = acquired(turno.lock("b").shared()).await;
     assert!(turno.locks(["a", "b"]).acquire().await.unwrap().is_busy());
     assert_eq!(owners(&turno, "a").await, [""; 0]);
 }

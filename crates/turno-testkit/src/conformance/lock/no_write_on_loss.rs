@@ -16,27 +16,9 @@ async fn leaves_no_trace(
     let before = watch.look().await;
     for ask in asks {
         match ask {
-            Ask::Exclusive => drop(busy(
-                turno.lock(resource).owner("loser").acquire().await.unwrap(),
-            )),
-            Ask::Shared => drop(busy(
-                turno
-                    .lock(resource)
-                    .owner("loser")
-                    .shared()
-                    .acquire()
-                    .await
-                    .unwrap(),
-            )),
-            Ask::Permits(n) => drop(busy(
-                turno
-                    .lock(resource)
-                    .owner("loser")
-                    .permits(n)
-                    .acquire()
-                    .await
-                    .unwrap(),
-            )),
+            Ask::Exclusive => drop(refused(turno.lock(resource).owner("loser")).await),
+            Ask::Shared => drop(refused(turno.lock(resource).owner("loser").shared()).await),
+            Ask::Permits(n) => drop(refused(turno.lock(resource).owner("loser").permits(n)).await),
             Ask::Several => {
                 // The free ones precede the busy one, so that a partial grant would have to be undone.
                 let all = ["0-free", "1-new", resource];
@@ -93,7 +75,7 @@ async fn losing_to_a_rest_writes_nothing(test_store: &TestStore) {
         .owner("a")
         .ttl(secs(600))
         .min_hold(secs(600));
-    mine(lock.acquire().await.unwrap()).release().await.unwrap();
+    acquired(lock).await.release().await.unwrap();
     leaves_no_trace(test_store, &other, "r", ALL).await;
 }
 
@@ -107,7 +89,7 @@ async fn losing_to_a_shared_rest_writes_nothing(test_store: &TestStore) {
         .shared()
         .ttl(secs(600))
         .min_hold(secs(600));
-    mine(lock.acquire().await.unwrap()).release().await.unwrap();
+    acquired(lock).await.release().await.unwrap();
     leaves_no_trace(test_store, &other, "r", ALL).await;
 }
 
@@ -136,16 +118,9 @@ async fn losing_to_a_line_after_an_expiry_writes_nothing(test_store: &TestStore)
 async fn losing_to_full_permits_writes_nothing(test_store: &TestStore) {
     let (turno, other) = two(test_store).await;
     for owner in ["a", "b"] {
-        mine(
-            turno
-                .lock("r")
-                .owner(owner)
-                .permits(2)
-                .acquire()
-                .await
-                .unwrap(),
-        )
-        .detach();
+        acquired(turno.lock("r").owner(owner).permits(2))
+            .await
+            .detach();
     }
     leaves_no_trace(
         test_store,

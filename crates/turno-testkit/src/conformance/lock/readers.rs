@@ -61,7 +61,7 @@ async fn hold(machines: &[Turno], mode: LockMode, many: usize) -> Vec<Lease> {
             LockMode::Permits(permits) => lock.permits(permits),
             _ => lock.shared(),
         };
-        entering.spawn(async move { mine(lock.acquire().await.unwrap()) });
+        entering.spawn(async move { acquired(lock).await });
     }
     entering.join_all().await
 }
@@ -115,7 +115,7 @@ impl Waiter {
             WaitOrder::Any => lock,
             WaitOrder::Fifo => lock.fifo(),
         };
-        let lease = mine(lock.acquire().await.unwrap()).detach();
+        let lease = acquired(lock).await.detach();
         Granted {
             at: Instant::now(),
             turno: self.turno,
@@ -275,7 +275,7 @@ async fn readers_that_release_together_leave_the_lock_free(test_store: &TestStor
         let released = release_together(leases).await;
         let writer = if round % 2 == 0 {
             let lock = machines[2].lock("r").owner("writer").wait(Duration::ZERO);
-            vec![mine(lock.acquire().await.unwrap()).detach()]
+            vec![acquired(lock).await.detach()]
         } else {
             let both = machines[2].locks(["r", "s"]);
             let taken = both.wait(Duration::ZERO).acquire().await.unwrap();

@@ -19,14 +19,14 @@ async fn a_lock_asked_for_again_is_the_same_lease(test_store: &TestStore) {
     let mut tokens = Vec::new();
     for turno in [&turno, &other] {
         let lock = turno.lock("r").owner("a").request(request).wait(TIMEOUT);
-        let lease = mine(lock.acquire().await.unwrap());
+        let lease = acquired(lock).await;
         assert_eq!(lease.grant().holds, 1);
         tokens.push(lease.token());
         lease.detach();
     }
     assert_eq!(tokens[0], tokens[1]);
     let another = turno.lock("r").owner("a").request(Uuid::now_v7());
-    let again = mine(another.acquire().await.unwrap());
+    let again = acquired(another).await;
     assert_eq!(again.grant().holds, 2);
     again.detach();
 

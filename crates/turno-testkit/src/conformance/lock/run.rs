@@ -31,7 +31,7 @@ async fn a_run_releases_on_success(test_store: &TestStore) {
     let answer = turno
         .lock("r")
         .run(async |lease| {
-            busy(turno.lock("r").acquire().await.unwrap());
+            refused(turno.lock("r")).await;
             Ok::<_, Infallible>(lease.token())
         })
         .await
@@ -92,7 +92,7 @@ async fn a_run_releases_on_cancellation(test_store: &TestStore) {
 #[rule]
 async fn a_run_tells_busy(test_store: &TestStore) {
     let turno = test_store.turno().await;
-    let _held = mine(turno.lock("r").user("1").acquire().await.unwrap());
+    let _held = acquired(turno.lock("r").user("1")).await;
     let error = turno
         .lock("r")
         .run(async |_| -> Result<(), Infallible> { panic!("begun") })
@@ -152,7 +152,7 @@ async fn a_run_stops_when_its_lease_is_lost(test_store: &TestStore) {
     assert!(dropped.load(Ordering::SeqCst), "the work was stopped");
     // A late call of the run may still have the row, and an acquire that does not wait is then told that the lock is busy.
     let free = other.lock("r").owner("b").wait(TIMEOUT);
-    mine(free.acquire().await.unwrap()).detach();
+    acquired(free).await.detach();
 }
 
 /// The lease of long work is renewed, and no other owner gets the lock.
@@ -165,7 +165,7 @@ async fn a_run_renews_long_work(test_store: &TestStore) {
         .run(async |lease| {
             let end = lease.grant().expires_at;
             crate::eventually_async(TIMEOUT, "a renewal past the first end", async || {
-                busy(other.lock("r").acquire().await.unwrap());
+                refused(other.lock("r")).await;
                 (lease.expires_at() > end + SHORT).then_some(())
             })
             .await;
@@ -183,7 +183,7 @@ async fn a_run_under_several(test_store: &TestStore) {
     let all = || turno.locks(["a", "b"]).ttl(SHORT);
     let tokens = all()
         .run(async |leases| {
-            busy(other.lock("b").acquire().await.unwrap());
+            refused(other.lock("b")).await;
             Ok::<_, Infallible>(leases.leases().len())
         })
         .await

@@ -20,24 +20,19 @@ async fn permits_let_so_many_in(test_store: &TestStore) {
     let machines = [test_store.turno().await, test_store.turno().await];
     let mut leases = Vec::new();
     for n in 0..3 {
-        leases.push(mine(
-            permit(&machines[n % 2], &n.to_string(), 3)
-                .user(n.to_string())
-                .acquire()
-                .await
-                .unwrap(),
-        ));
+        leases
+            .push(acquired(permit(&machines[n % 2], &n.to_string(), 3).user(n.to_string())).await);
     }
     let tokens: Vec<Token> = leases.iter().map(|lease| lease.token()).collect();
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
-    let full = busy(permit(&machines[1], "x", 3).acquire().await.unwrap());
+    let full = refused(permit(&machines[1], "x", 3)).await;
     assert!(
         full.holder.is_some() && full.remaining > secs(10),
         "{full:?}"
     );
     leases.remove(1).release().await.unwrap();
-    leases.push(mine(permit(&machines[1], "x", 3).acquire().await.unwrap()));
-    busy(permit(&machines[0], "y", 3).acquire().await.unwrap());
+    leases.push(acquired(permit(&machines[1], "x", 3)).await);
+    refused(permit(&machines[0], "y", 3)).await;
     assert_eq!(owners(&machines[0], "r").await, ["0", "2", "x"]);
     let status = machines[0].lock("r").status().await.unwrap().holders;
     assert_eq!(
@@ -69,18 +64,12 @@ async fn of_many_at_once_so_many_get_permits(test_store: &TestStore) {
 #[rule]
 async fn an_expired_permit_makes_room(test_store: &TestStore) {
     let turno = test_store.turno().await;
-    let dead = mine(permit(&turno, "dead", 2).user("1").acquire().await.unwrap()).detach();
-    let _live = mine(
-        permit(&turno, "live", 2)
-            .ttl(secs(600))
-            .acquire()
-            .await
-            .unwrap(),
-    );
-    busy(permit(&turno, "next", 2).acquire().await.unwrap());
+    let dead = acquired(permit(&turno, "dead", 2).user("1")).await.detach();
+    let _live = acquired(permit(&turno, "live", 2).ttl(secs(600))).await;
+    refused(permit(&turno, "next", 2)).await;
     test_store.expire_hold("r", dead.token).await;
     assert_eq!(owners(&turno, "r").await, ["live"]);
-    let next = mine(permit(&turno, "next", 2).acquire().await.unwrap());
+    let next = acquired(permit(&turno, "next", 2)).await;
     assert!(next.token() > dead.token);
     assert_eq!(
         events(&turno, "r").await,
@@ -105,23 +94,9 @@ async fn an_expired_permit_makes_room(test_store: &TestStore) {
 #[rule]
 async fn busy_sharers_tell_who_ends_first(test_store: &TestStore) {
     let turno = test_store.turno().await;
-    let _long = mine(
-        permit(&turno, "long", 2)
-            .user("long")
-            .ttl(secs(600))
-            .acquire()
-            .await
-            .unwrap(),
-    );
-    let _short = mine(
-        permit(&turno, "short", 2)
-            .user("short")
-            .ttl(secs(60))
-            .acquire()
-            .await
-            .unwrap(),
-    );
-    let full = busy(permit(&turno, "x", 2).acquire().await.unwrap());
+    let _long = acquired(permit(&turno, "long", 2).user("long").ttl(secs(600))).await;
+    let _short = acquired(permit(&turno, "short", 2).user("short").ttl(secs(60))).await;
+    let full = refused(permit(&turno, "x", 2)).await;
     assert_eq!(full.holder.unwrap().user.as_deref(), Some("short"));
     assert!(full.remaining <= secs(60));
 }
@@ -131,13 +106,13 @@ async fn busy_sharers_tell_who_ends_first(test_store: &TestStore) {
 async fn an_exclusive_one_waits_for_the_last_sharer(test_store: &TestStore) {
     let turno = test_store.turno().await;
     let (a, b) = (
-        mine(share(&turno, "a").acquire().await.unwrap()),
-        mine(share(&turno, "b").ttl(secs(600)).acquire().await.unwrap()),
+        acquired(share(&turno, "a")).await,
+        acquired(share(&turno, "b").ttl(secs(600))).await,
     );
-    busy(turno.lock("r").owner("x").acquire().await.unwrap());
+    refused(turno.lock("r").owner("x")).await;
     let last = b.token();
     b.release().await.unwrap();
-    let still = busy(turno.lock("r").owner("x").acquire().await.unwrap());
+    let still = refused(turno.lock("r").owner("x")).await;
     assert!(
         still.remaining <= secs(30),
         "the one who is left: {still:?}"
@@ -145,10 +120,10 @@ async fn an_exclusive_one_waits_for_the_last_sharer(test_store: &TestStore) {
     a.release().await.unwrap();
     let exclusive = take(&turno, "r", "x").await;
     assert!(exclusive.token() > last);
-    busy(share(&turno, "a").acquire().await.unwrap());
-    busy(permit(&turno, "a", 5).acquire().await.unwrap());
+    refused(share(&turno, "a")).await;
+    refused(permit(&turno, "a", 5)).await;
     exclusive.release().await.unwrap();
-    mine(share(&turno, "a").acquire().await.unwrap()).detach();
+    acquired(share(&turno, "a")).await.detach();
     test_store.expire("r").await;
     take(&turno, "r", "x").await.detach();
 }
@@ -158,12 +133,12 @@ async fn an_exclusive_one_waits_for_the_last_sharer(test_store: &TestStore) {
 async fn a_renewed_sharer_keeps_the_exclusive_one_out(test_store: &TestStore) {
     let turno = test_store.turno().await;
     let (a, b) = (
-        mine(share(&turno, "a").acquire().await.unwrap()),
-        mine(share(&turno, "b").acquire().await.unwrap()),
+        acquired(share(&turno, "a")).await,
+        acquired(share(&turno, "b")).await,
     );
     a.renew_for(secs(600)).await.unwrap();
     test_store.expire_hold("r", b.token()).await;
-    let x = busy(turno.lock("r").owner("x").acquire().await.unwrap());
+    let x = refused(turno.lock("r").owner("x")).await;
     assert!(x.remaining > secs(500), "{x:?}");
     assert_eq!(owners(&turno, "r").await, ["a"]);
     b.detach();
@@ -173,20 +148,8 @@ async fn a_renewed_sharer_keeps_the_exclusive_one_out(test_store: &TestStore) {
 #[rule]
 async fn a_sharer_enters_again(test_store: &TestStore) {
     let turno = test_store.turno().await;
-    let first = mine(
-        permit(&turno, "a", 1)
-            .ttl(secs(60))
-            .acquire()
-            .await
-            .unwrap(),
-    );
-    let second = mine(
-        permit(&turno, "a", 1)
-            .ttl(secs(600))
-            .acquire()
-            .await
-            .unwrap(),
-    );
+    let first = acquired(permit(&turno, "a", 1).ttl(secs(60))).await;
+    let second = acquired(permit(&turno, "a", 1).ttl(secs(600))).await;
     assert_eq!(
         (
             second.token(),
@@ -200,12 +163,12 @@ async fn a_sharer_enters_again(test_store: &TestStore) {
         second.release().await.unwrap(),
         ReleaseOutcome::Released { holds: 1 }
     );
-    busy(permit(&turno, "b", 1).acquire().await.unwrap());
+    refused(permit(&turno, "b", 1)).await;
     assert_eq!(
         first.release().await.unwrap(),
         ReleaseOutcome::Released { holds: 0 }
     );
-    mine(permit(&turno, "b", 1).acquire().await.unwrap()).detach();
+    acquired(permit(&turno, "b", 1)).await.detach();
 }
 
 /// A shared acquire by the exclusive owner is a reentrant acquire.
@@ -213,7 +176,7 @@ async fn a_sharer_enters_again(test_store: &TestStore) {
 async fn an_exclusive_owner_enters_again_as_a_sharer(test_store: &TestStore) {
     let turno = test_store.turno().await;
     let exclusive = take(&turno, "r", "a").await;
-    let shared = mine(share(&turno, "a").acquire().await.unwrap());
+    let shared = acquired(share(&turno, "a")).await;
     assert_eq!(
         (
             shared.token(),
@@ -222,12 +185,12 @@ async fn an_exclusive_owner_enters_again_as_a_sharer(test_store: &TestStore) {
         ),
         (exclusive.token(), 2, true)
     );
-    busy(share(&turno, "b").acquire().await.unwrap());
+    refused(share(&turno, "b")).await;
     assert_eq!(
         shared.release().await.unwrap(),
         ReleaseOutcome::Released { holds: 1 }
     );
-    busy(share(&turno, "b").acquire().await.unwrap());
+    refused(share(&turno, "b")).await;
     assert_eq!(
         exclusive.release().await.unwrap(),
         ReleaseOutcome::Released { holds: 0 }
@@ -238,8 +201,8 @@ async fn an_exclusive_owner_enters_again_as_a_sharer(test_store: &TestStore) {
 #[rule]
 async fn a_sharer_does_not_become_exclusive(test_store: &TestStore) {
     let turno = test_store.turno().await;
-    let shared = mine(share(&turno, "a").acquire().await.unwrap());
-    busy(turno.lock("r").owner("a").acquire().await.unwrap());
+    let shared = acquired(share(&turno, "a")).await;
+    refused(turno.lock("r").owner("a")).await;
     shared.release().await.unwrap();
     take(&turno, "r", "a").await.detach();
 }
@@ -250,7 +213,7 @@ async fn each_sharer_has_its_history(test_store: &TestStore) {
     let turno = test_store.turno().await;
     let mut tokens = Vec::new();
     for owner in ["a", "b"] {
-        let lease = mine(share(&turno, owner).user(owner).acquire().await.unwrap());
+        let lease = acquired(share(&turno, owner).user(owner)).await;
         tokens.push(lease.token());
         lease.detach();
     }
@@ -277,10 +240,10 @@ async fn each_sharer_has_its_history(test_store: &TestStore) {
 #[rule]
 async fn a_sharer_that_enters_again_ends_no_other(test_store: &TestStore) {
     let turno = test_store.turno().await;
-    let slow = mine(share(&turno, "slow").acquire().await.unwrap());
-    let _quick = mine(share(&turno, "quick").acquire().await.unwrap());
+    let slow = acquired(share(&turno, "slow")).await;
+    let _quick = acquired(share(&turno, "quick")).await;
     test_store.expire_hold("r", slow.token()).await;
-    let _again = mine(share(&turno, "quick").acquire().await.unwrap());
+    let _again = acquired(share(&turno, "quick")).await;
     assert_eq!(events(&turno, "r").await, []);
     assert!(
         matches!(slow.renew().await.unwrap(), RenewOutcome::Renewed { .. }),

@@ -12,15 +12,7 @@ async fn a_wrong_token_is_lost(test_store: &TestStore) {
     let turno = test_store.turno().await;
     take(&turno, "free", "a").await.release().await.unwrap();
     let held = take(&turno, "held", "a").await;
-    let shared = mine(
-        turno
-            .lock("shared")
-            .owner("a")
-            .shared()
-            .acquire()
-            .await
-            .unwrap(),
-    );
+    let shared = acquired(turno.lock("shared").owner("a").shared()).await;
     for resource in ["unknown", "free", "held", "shared"] {
         for token in [
             0,
@@ -81,7 +73,7 @@ async fn a_token_is_of_one_resource(test_store: &TestStore) {
 async fn a_zombie_is_recorded_once(test_store: &TestStore) {
     let (turno, other) = (test_store.turno().await, test_store.turno().await);
     let lock = turno.lock("r").owner("zombie").user("1");
-    let old = mine(lock.acquire().await.unwrap()).detach();
+    let old = acquired(lock).await.detach();
     test_store.expire("r").await;
     let new = take(&other, "r", "b").await;
     for _ in 0..3 {
@@ -150,12 +142,7 @@ async fn a_zombie_is_recorded_once_after_a_late_renewal(test_store: &TestStore) 
     for shared in [false, true] {
         let resource = format!("r/{shared}");
         let lock = turno.lock(&resource).owner("z");
-        let old = mine(
-            if shared { lock.shared() } else { lock }
-                .acquire()
-                .await
-                .unwrap(),
-        );
+        let old = acquired(if shared { lock.shared() } else { lock }).await;
         test_store.expire(&resource).await;
         assert!(matches!(
             old.renew().await.unwrap(),
@@ -189,27 +176,10 @@ async fn a_zombie_is_recorded_once_after_a_late_renewal(test_store: &TestStore) 
 #[rule]
 async fn a_shared_zombie_is_recorded_once(test_store: &TestStore) {
     let turno = test_store.turno().await;
-    let old = mine(turno.lock("r").owner("z").shared().acquire().await.unwrap()).detach();
-    let _other = mine(
-        turno
-            .lock("r")
-            .owner("live")
-            .shared()
-            .ttl(secs(600))
-            .acquire()
-            .await
-            .unwrap(),
-    );
+    let old = acquired(turno.lock("r").owner("z").shared()).await.detach();
+    let _other = acquired(turno.lock("r").owner("live").shared().ttl(secs(600))).await;
     test_store.expire_hold("r", old.token).await;
-    let _third = mine(
-        turno
-            .lock("r")
-            .owner("third")
-            .shared()
-            .acquire()
-            .await
-            .unwrap(),
-    );
+    let _third = acquired(turno.lock("r").owner("third").shared()).await;
     for _ in 0..3 {
         assert_eq!(
             turno.lock("r").release(old.token).await.unwrap(),

@@ -12,16 +12,9 @@ async fn a_sweep_closes_what_has_expired(test_store: &TestStore) {
     let dead = take(&turno, "dead", "a").await.detach();
     take(&turno, "live", "a").await.detach();
     for owner in ["a", "b", "c"] {
-        mine(
-            turno
-                .lock("shared")
-                .owner(owner)
-                .shared()
-                .acquire()
-                .await
-                .unwrap(),
-        )
-        .detach();
+        acquired(turno.lock("shared").owner(owner).shared())
+            .await
+            .detach();
     }
     test_store.expire("dead").await;
     test_store.expire("shared").await;
@@ -87,14 +80,11 @@ async fn a_sweep_keeps_what_is_wanted(test_store: &TestStore) {
         ..Default::default()
     };
     let resting = turno.lock("resting").ttl(secs(600)).min_hold(secs(600));
-    mine(resting.acquire().await.unwrap())
-        .release()
-        .await
-        .unwrap();
+    acquired(resting).await.release().await.unwrap();
     let waited = take(&turno, "waited", "a").await;
     stand_in_line(&turno, "waited", "w").await;
     waited.release().await.unwrap();
     assert_eq!(turno.sweep(&now).await.unwrap().purged, 0);
-    busy(turno.lock("resting").acquire().await.unwrap());
-    busy(turno.lock("waited").acquire().await.unwrap());
+    refused(turno.lock("resting")).await;
+    refused(turno.lock("waited")).await;
 }

@@ -47,7 +47,7 @@ async fn a_purged_resource_comes_back_higher(test_store: &TestStore) {
                 turno.lock(resource)
             }
         };
-        let back = mine(lock(format!("a/{shared}")).acquire().await.unwrap());
+        let back = acquired(lock(format!("a/{shared}"))).await;
         assert!(
             back.token() > ahead,
             "{} is not above {ahead}",
@@ -58,7 +58,7 @@ async fn a_purged_resource_comes_back_higher(test_store: &TestStore) {
             "the raised token is the stored one"
         );
         back.release().await.unwrap();
-        let other = mine(lock(format!("never/{shared}")).acquire().await.unwrap());
+        let other = acquired(lock(format!("never/{shared}"))).await;
         assert!(other.token() > ahead, "the floor is the same for all");
         other.release().await.unwrap();
         for resource in [format!("a/{shared}"), format!("never/{shared}")] {
@@ -78,8 +78,8 @@ async fn a_clock_that_is_behind_still_counts_up(test_store: &TestStore) {
     let exclusive = take(&turno, "r", "a").await;
     assert_eq!(exclusive.token(), Token(ahead.0 + 1));
     exclusive.release().await.unwrap();
-    let shared = mine(turno.lock("r").shared().acquire().await.unwrap());
-    let second = mine(turno.lock("r").shared().acquire().await.unwrap());
+    let shared = acquired(turno.lock("r").shared()).await;
+    let second = acquired(turno.lock("r").shared()).await;
     assert_eq!(
         (shared.token(), second.token()),
         (Token(ahead.0 + 2), Token(ahead.0 + 3))
@@ -92,12 +92,7 @@ async fn a_restored_store_goes_on_above(test_store: &TestStore) {
     let turno = test_store.turno().await;
     let grant = async |turno: &Turno, resource: &str, shared: bool| {
         let lock = turno.lock(resource);
-        let lease = mine(
-            if shared { lock.shared() } else { lock }
-                .acquire()
-                .await
-                .unwrap(),
-        );
+        let lease = acquired(if shared { lock.shared() } else { lock }).await;
         let token = lease.token();
         lease.release().await.unwrap();
         token

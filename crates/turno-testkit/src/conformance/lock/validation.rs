@@ -41,9 +41,7 @@ async fn names_may_be_anything_printable(test_store: &TestStore) {
                 .unwrap_or_else(|error| panic!("{name:?}: {error}")),
         );
         assert_eq!(lease.resource(), name);
-        let holder = busy(turno.lock(name).acquire().await.unwrap())
-            .holder
-            .unwrap();
+        let holder = refused(turno.lock(name)).await.holder.unwrap();
         assert_eq!(holder.user.as_deref(), Some(name));
         let status = turno.lock(name).status().await.unwrap().holders.remove(0);
         assert_eq!(
@@ -182,16 +180,16 @@ async fn a_longer_ttl_can_be_allowed(test_store: &TestStore) {
         .connect(test_store.url())
         .await
         .unwrap();
-    let lease = mine(turno.lock("a").ttl(week).acquire().await.unwrap());
+    let lease = acquired(turno.lock("a").ttl(week)).await;
     assert!(
         lease.grant().remaining > week - secs(60),
         "{:?}",
         lease.grant()
     );
-    let lease = mine(turno.lock("b").acquire().await.unwrap());
+    let lease = acquired(turno.lock("b")).await;
     lease.renew_for(week).await.unwrap();
     assert!(lease.remaining() > week - secs(60));
-    let lease = mine(turno.lock("c").shared().ttl(week).acquire().await.unwrap());
+    let lease = acquired(turno.lock("c").shared().ttl(week)).await;
     lease.renew_for(week).await.unwrap();
     assert!(lease.remaining() > week - secs(60));
     turno

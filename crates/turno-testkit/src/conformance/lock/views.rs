@@ -37,10 +37,7 @@ async fn a_status_tells_everything(test_store: &TestStore) {
         .service("s")
         .description("d")
         .ttl(secs(60));
-    let (lease, _again) = (
-        mine(lock.clone().acquire().await.unwrap()),
-        mine(lock.acquire().await.unwrap()),
-    );
+    let (lease, _again) = (acquired(lock.clone()).await, acquired(lock).await);
     stand_in_line(&turno, "r", "b").await;
     let status = turno.lock("r").status().await.unwrap();
     assert_eq!(
@@ -84,18 +81,16 @@ async fn a_status_tells_everything(test_store: &TestStore) {
 #[rule]
 async fn sharers_do_not_borrow_names(test_store: &TestStore) {
     let turno = test_store.turno().await;
-    let _a = mine(
+    let _a = acquired(
         turno
             .lock("r")
             .owner("a")
             .user("1")
             .description("d")
-            .shared()
-            .acquire()
-            .await
-            .unwrap(),
-    );
-    let _b = mine(turno.lock("r").owner("b").shared().acquire().await.unwrap());
+            .shared(),
+    )
+    .await;
+    let _b = acquired(turno.lock("r").owner("b").shared()).await;
     let holders = turno.lock("r").status().await.unwrap().holders;
     assert_eq!(
         holders
@@ -190,16 +185,9 @@ async fn pages_of_locks_are_complete(test_store: &TestStore) {
     for n in 0..5 {
         for owner in 0..3 {
             let (resource, owner) = (format!("p/{n}"), owner.to_string());
-            mine(
-                turno
-                    .lock(&resource)
-                    .owner(&owner)
-                    .shared()
-                    .acquire()
-                    .await
-                    .unwrap(),
-            )
-            .detach();
+            acquired(turno.lock(&resource).owner(&owner).shared())
+                .await
+                .detach();
             all.push((resource, owner));
         }
         take(&turno, &format!("p/{n}x"), "x").await.detach();
@@ -227,7 +215,7 @@ async fn a_history_is_newest_first(test_store: &TestStore) {
     let turno = test_store.turno().await;
     let mut tokens = Vec::new();
     for n in 0..7 {
-        let lease = mine(turno.lock("r").user(n.to_string()).acquire().await.unwrap());
+        let lease = acquired(turno.lock("r").user(n.to_string())).await;
         tokens.insert(0, lease.token());
         lease.release().await.unwrap();
     }

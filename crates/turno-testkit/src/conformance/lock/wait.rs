@@ -33,17 +33,11 @@ async fn a_release_grants_a_waiter(test_store: &TestStore) {
 #[rule]
 async fn an_expiry_grants_a_waiter(test_store: &TestStore) {
     let (turno, other) = (test_store.turno().await, test_store.turno().await);
-    mine(
-        turno
-            .lock("r")
-            .ttl(Duration::from_millis(300))
-            .acquire()
-            .await
-            .unwrap(),
-    )
-    .detach();
+    acquired(turno.lock("r").ttl(Duration::from_millis(300)))
+        .await
+        .detach();
     let asked = Instant::now();
-    mine(other.lock("r").wait(TIMEOUT).acquire().await.unwrap()).detach();
+    acquired(other.lock("r").wait(TIMEOUT)).await.detach();
     assert!(asked.elapsed() < secs(10), "{:?}", asked.elapsed());
 }
 
@@ -51,16 +45,9 @@ async fn an_expiry_grants_a_waiter(test_store: &TestStore) {
 #[rule]
 async fn a_wait_ends_as_busy(test_store: &TestStore) {
     let turno = test_store.turno().await;
-    let _held = mine(turno.lock("r").user("1").acquire().await.unwrap());
+    let _held = acquired(turno.lock("r").user("1")).await;
     let asked = Instant::now();
-    let busy = busy(
-        turno
-            .lock("r")
-            .wait(Duration::from_millis(150))
-            .acquire()
-            .await
-            .unwrap(),
-    );
+    let busy = refused(turno.lock("r").wait(Duration::from_millis(150))).await;
     assert!(asked.elapsed() >= Duration::from_millis(150));
     assert_eq!(busy.holder.unwrap().user.as_deref(), Some("1"));
     until_waiting(&turno, "r", 0).await;
@@ -89,7 +76,7 @@ async fn a_cancelled_waiter_leaves_the_line(test_store: &TestStore) {
     // At once, or as soon as the last request of the cancelled waiter is undone: neither its registration (10 s) nor an unused
     // lease (30 s) may block.
     let soon = turno.lock("r").owner("c").wait(secs(5));
-    mine(soon.acquire().await.unwrap()).detach();
+    acquired(soon).await.detach();
 }
 
 /// A break of a lock wakes its waiters.
@@ -117,7 +104,7 @@ async fn retries_are_counted(test_store: &TestStore) {
     let held = take(&turno, "r", "a").await;
     let retry = Retry::new(3, Duration::from_millis(40));
     let asked = Instant::now();
-    busy(turno.lock("r").retry(retry).acquire().await.unwrap());
+    refused(turno.lock("r").retry(retry)).await;
     assert!(asked.elapsed() >= Duration::from_millis(80));
     let retry = Retry::new(1000, Duration::from_millis(5));
     let trying = tokio::spawn(turno.lock("r").retry(retry).acquire());
@@ -129,7 +116,7 @@ async fn retries_are_counted(test_store: &TestStore) {
         .await
         .unwrap();
     let asked = Instant::now();
-    busy(settings.lock("r").acquire().await.unwrap());
+    refused(settings.lock("r")).await;
     assert!(asked.elapsed() >= Duration::from_millis(80));
 }
 
@@ -150,7 +137,7 @@ async fn a_line_is_served_in_order(test_store: &TestStore) {
             served.clone(),
         );
         waiters.spawn(async move {
-            let lease = mine(lock.acquire().await.unwrap());
+            let lease = acquired(lock).await;
             served.lock().unwrap().push(n);
             lease.release().await.unwrap();
         });
@@ -170,38 +157,18 @@ async fn a_newcomer_does_not_overtake(test_store: &TestStore) {
     for shared in [false, true] {
         let resource = &format!("r/{shared}");
         let lock = turno.lock(resource).owner("a");
-        let held = mine(
-            if shared { lock.shared() } else { lock }
-                .acquire()
-                .await
-                .unwrap(),
-        );
+        let held = acquired(if shared { lock.shared() } else { lock }).await;
         stand_in_line(&turno, resource, "first").await;
         stand_in_line(&turno, resource, "second").await;
         held.release().await.unwrap();
-        let free = busy(other.lock(resource).owner("new").acquire().await.unwrap());
+        let free = refused(other.lock(resource).owner("new")).await;
         assert_eq!(
             (free.holder, free.remaining),
             (None, Duration::ZERO),
             "it is free"
         );
-        busy(
-            other
-                .lock(resource)
-                .owner("new")
-                .shared()
-                .acquire()
-                .await
-                .unwrap(),
-        );
-        busy(
-            other
-                .lock(resource)
-                .owner("second")
-                .acquire()
-                .await
-                .unwrap(),
-        );
+        refused(other.lock(resource).owner("new").shared()).await;
+        refused(other.lock(resource).owner("second")).await;
         assert!(
             other
                 .locks([resource, "another"])
@@ -223,11 +190,11 @@ async fn a_dead_waiter_loses_its_place(test_store: &TestStore) {
         stand_in_line(&turno, "r", owner).await;
     }
     held.release().await.unwrap();
-    busy(turno.lock("r").owner("second").acquire().await.unwrap());
+    refused(turno.lock("r").owner("second")).await;
     test_store.kill_waiter("r", "dead").await;
-    busy(turno.lock("r").owner("third").acquire().await.unwrap());
+    refused(turno.lock("r").owner("third")).await;
     stand_in_line(&turno, "r", "dead").await;
-    busy(turno.lock("r").owner("dead").acquire().await.unwrap());
+    refused(turno.lock("r").owner("dead")).await;
     for owner in ["second", "third", "dead"] {
         let lease = take(&turno, "r", owner).await;
         turno
@@ -248,10 +215,11 @@ async fn waiters_that_ended_block_no_other(test_store: &TestStore) {
     let turno = test_store.turno().await;
     take(&turno, "r", "a").await.release().await.unwrap();
     stand_in_line(&turno, "r", "dead").await;
-    busy(turno.lock("r").owner("b").acquire().await.unwrap());
+    refused(turno.lock("r").owner("b")).await;
     test_store.kill_waiter("r", "dead").await;
     take(&turno, "r", "b").await.release().await.unwrap();
-    mine(turno.lock("r").owner("b").shared().acquire().await.unwrap())
+    acquired(turno.lock("r").owner("b").shared())
+        .await
         .release()
         .await
         .unwrap();
@@ -276,7 +244,7 @@ async fn a_waiter_keeps_its_place(test_store: &TestStore) {
         stand_in_line(&turno, "r", owner).await;
     }
     held.release().await.unwrap();
-    busy(turno.lock("r").owner("second").acquire().await.unwrap());
+    refused(turno.lock("r").owner("second")).await;
     take(&turno, "r", "first").await.detach();
 }
 
@@ -294,7 +262,7 @@ async fn a_holder_enters_again_past_the_line(test_store: &TestStore) {
             }
             .owner("a")
         };
-        let first = mine(ask().acquire().await.unwrap());
+        let first = acquired(ask()).await;
         stand_in_line(&turno, &resource, "b").await;
         let again = ask().wait(TIMEOUT).fifo().acquire();
         let second = mine(
@@ -318,13 +286,8 @@ async fn every_waiter_gets_its_turn(test_store: &TestStore) {
         let (lock, inside) = (if n % 3 == 0 { lock.fifo() } else { lock }, inside.clone());
         tasks.spawn(async move {
             for _ in 0..4 {
-                let lease = mine(
-                    lock.clone()
-                        .owner(format!("{n}-{}", fastrand::u64(..)))
-                        .acquire()
-                        .await
-                        .unwrap(),
-                );
+                let lease =
+                    acquired(lock.clone().owner(format!("{n}-{}", fastrand::u64(..)))).await;
                 drop(inside.try_lock().expect("not alone"));
                 lease.release().await.unwrap();
             }

@@ -83,13 +83,9 @@ async fn a_list_has_what_is_known(test_store: &TestStore) {
         assert_eq!(list(&turno, Some(state), &key[..2]).await, [key]);
         assert_eq!(list(&turno, Some(state), "d").await, [""; 0]);
     }
-    let all = turno
-        .once_list(OnceList {
-            limit: 10,
-            ..OnceList::default()
-        })
-        .await
-        .unwrap();
+    // The default is the first page, of 100 keys.
+    let all = turno.once_list(OnceList::default()).await.unwrap();
+    assert_eq!((all.len(), OnceList::default().limit), (3, 100));
     for view in all {
         let mut alone = status(&turno, &view.key).await;
         alone.answer = None;

@@ -1,4 +1,0 @@
--- Creates the queue to measure.
--- Parameters: none.
--- Index: none.
-select pgmq.create('bench');

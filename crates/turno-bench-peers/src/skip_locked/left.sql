@@ -1,5 +1,0 @@
--- Number of items that are not done.
--- Parameters: none.
--- Index: none, it counts all rows.
-select count(*)
-from item;

@@ -1,0 +1,184 @@
+//! Operator actions on a queue: requeue and discard failed items, reset claimed ones.
+
+use std::time::Duration;
+
+use super::Inbox;
+use crate::check;
+use crate::error::Result;
+use crate::store::{InboxFailedItems, InboxReset, ItemId};
+
+/// Maximum number of items that one call requeues, discards or resets. The library repeats the call until all are.
+const PAGE: u32 = 1000;
+
+/// What an operator does with failed items.
+#[derive(Debug, Clone, Copy)]
+enum Decision {
+    Requeue,
+    Discard,
+}
+
+impl Inbox {
+    /// Sets who requeues, discards or resets, for the [history](crate::Turno::history). Default: the user of the
+    /// [settings](crate::Builder::user).
+    #[must_use = "it is another handle"]
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Sets the reason for a requeue, a discard or a reset, at most 1000 bytes. It goes into the [history](crate::Turno::history).
+    /// Default: none.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let turno = turno::Turno::connect("sqlite::memory:").await?;
+    /// let mail = turno.inbox("mail").user("ana").reason("the mail server is back");
+    /// mail.requeue(None).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "it is another handle"]
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    fn own_user(&self) -> Option<String> {
+        let user = self.user.as_ref();
+        user.or(self.turno.settings().user.as_ref()).cloned()
+    }
+
+    /// Requeues failed items, those with the ids or all of them. Returns the number of items.
+    ///
+    /// The history has an entry for each thousand, with the [user](Inbox::user) and the [reason](Inbox::reason).
+    ///
+    /// # Errors
+    /// Returns an error if the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::inbox::{Again, Failure};
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// let claim = inbox.claim().take().await?[0].claim;
+    /// inbox.fail(&[Failure { again: Again::Never, ..Failure::from(claim) }]).await?;
+    ///
+    /// let operator = inbox.clone().user("ana").reason("the mail server is back");
+    /// assert_eq!(operator.requeue(None).await?, 1);
+    /// assert_eq!(inbox.stats().await?.pending, 1);
+    /// # Ok(()) }
+    /// ```
+    pub async fn requeue(&self, ids: Option<&[ItemId]>) -> Result<u64> {
+        self.decide(Decision::Requeue, ids).await
+    }
+
+    /// Discards failed items, those with the ids or all of them. Returns the number of items.
+    ///
+    /// The items and their errors are deleted. Their keys stay known for as long as those of completed items, so that a
+    /// repeated push is still a duplicate. The history has an entry for each thousand, with the [user](Inbox::user) and the
+    /// [reason](Inbox::reason).
+    ///
+    /// # Errors
+    /// Returns an error if the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use turno::inbox::{Again, Failure};
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// let item = inbox.push("hello").await?.id;
+    /// let claim = inbox.claim().take().await?[0].claim;
+    /// inbox.fail(&[Failure { again: Again::Never, ..Failure::from(claim) }]).await?;
+    ///
+    /// let operator = inbox.clone().user("ana").reason("there is no such address");
+    /// assert_eq!(operator.discard(Some(&[item])).await?, 1);
+    /// assert_eq!(inbox.stats().await?.failed, 0);
+    /// # Ok(()) }
+    /// ```
+    pub async fn discard(&self, ids: Option<&[ItemId]>) -> Result<u64> {
+        self.decide(Decision::Discard, ids).await
+    }
+
+    async fn decide(&self, decision: Decision, ids: Option<&[ItemId]>) -> Result<u64> {
+        check::queue(&self.queue)?;
+        let user = self.own_user();
+        check::operator(user.as_deref(), self.reason.as_deref())?;
+        let mut all = 0;
+        // In several calls, each of which is one short transaction.
+        let pages: Vec<Option<Vec<ItemId>>> = match ids {
+            Some(ids) => ids
+                .chunks(PAGE as usize)
+                .map(|c| Some(c.to_vec()))
+                .collect(),
+            None => vec![None],
+        };
+        for ids in pages {
+            loop {
+                let ask = InboxFailedItems {
+                    queue: self.queue.clone(),
+                    ids: ids.clone(),
+                    limit: PAGE,
+                    user: user.clone(),
+                    reason: self.reason.clone(),
+                };
+                let store = self.turno.store();
+                let many = match decision {
+                    Decision::Requeue => store.inbox_requeue(&ask).await?,
+                    Decision::Discard => store.inbox_discard(&ask).await?,
+                };
+                all += many;
+                // After a discard there is nothing to claim.
+                if matches!(decision, Decision::Requeue) {
+                    self.wake();
+                }
+                if many < u64::from(PAGE) {
+                    break;
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Resets items that were claimed at least `older_than` ago: they are claimable again. Returns the number of items.
+    ///
+    /// The old claims become stale. Use it for workers that hang; the claims of crashed workers expire without it. The history has
+    /// an entry for each thousand, with the [user](Inbox::user) and the [reason](Inbox::reason).
+    ///
+    /// # Errors
+    /// Returns an error if `older_than` is longer than ten years, the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// let hanging = inbox.claim().take().await?;
+    /// let operator = inbox.clone().user("ana").reason("the worker hangs");
+    /// assert_eq!(operator.reset(Duration::ZERO).await?, 1);
+    /// assert_eq!(inbox.complete(&[hanging[0].claim]).await?.done, 0); // the claim is stale
+    /// # Ok(()) }
+    /// ```
+    pub async fn reset(&self, older_than: Duration) -> Result<u64> {
+        check::queue(&self.queue)?;
+        let user = self.own_user();
+        check::operator(user.as_deref(), self.reason.as_deref())?;
+        check::delay("older_than", older_than)?;
+        let ask = InboxReset {
+            queue: self.queue.clone(),
+            older_than,
+            limit: PAGE,
+            user,
+            reason: self.reason.clone(),
+        };
+        let mut all = 0;
+        loop {
+            let many = self.turno.store().inbox_reset(&ask).await?;
+            all += many;
+            self.wake();
+            if many < u64::from(PAGE) {
+                return Ok(all);
+            }
+        }
+    }
+}
