@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::sink::Sink;
 use crate::store::{
     ADOPTED_ATTEMPTS, AdoptOutboxTable, AdoptedOutboxTable, EventState, EventView, ItemId,
-    OutboxStats, not_outbox,
+    OutboxTableStats, not_outbox,
 };
 
 /// Default of [`Relay::poll`] for a table: inserts into it do not notify the relay.
@@ -42,7 +42,7 @@ const POLL: Duration = Duration::from_secs(1);
 /// turno.adopt_outbox("OutboxMessages").apply().await?;
 /// let table = turno.outbox_table("OutboxMessages");
 /// assert_eq!(table.stats().await?.pending, 1);
-/// let published = async { while table.stats().await.is_ok_and(|stats| stats.dispatched == 0) {} };
+/// let published = async { while table.has_pending().await.is_ok_and(|pending| pending) {} };
 /// let report = table.relay(Arc::new(Stdout::new())).run(published).await?;
 /// assert_eq!(report.sent, 1);
 /// # Ok(()) }
@@ -211,13 +211,23 @@ impl OutboxTable {
             .poll(POLL)
     }
 
-    /// Returns the number of rows per state. Reads every row.
+    /// Returns the number of rows that are not processed, per state. Reads no processed row, and at most 100,000 others.
     ///
     /// # Errors
     /// Returns an error if the table is not adopted as an outbox or the store is unavailable.
-    pub async fn stats(&self) -> Result<OutboxStats> {
+    pub async fn stats(&self) -> Result<OutboxTableStats> {
         let table = self.adopted().await?;
         self.turno.store().outbox_table_stats(&table).await
+    }
+
+    /// Returns whether a row is pending or claimed by a relay. Cheaper than [`OutboxTable::stats`]: it ends with the first such
+    /// row.
+    ///
+    /// # Errors
+    /// As [`OutboxTable::stats`].
+    pub async fn has_pending(&self) -> Result<bool> {
+        let table = self.adopted().await?;
+        self.turno.store().outbox_table_has_pending(&table).await
     }
 
     /// Returns one page of the rows in one state, in the order of their creation. The next page begins after the `seq` of the

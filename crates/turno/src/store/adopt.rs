@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{
     AdoptOutboxTable, AdoptedOutboxTable, EventState, EventView, OutboxClaim, OutboxRow,
-    OutboxRowsSettle, OutboxSettled, OutboxStats,
+    OutboxRowsSettle, OutboxSettled, OutboxTableStats,
 };
 use crate::error::{Error, Result};
 
@@ -105,8 +105,13 @@ pub trait AdoptStore {
         Err(no_outbox_tables())
     }
 
-    /// Returns the number of rows per state.
-    async fn outbox_table_stats(&self, _: &AdoptedOutboxTable) -> Result<OutboxStats> {
+    /// Returns whether a row is pending or claimed. Reads no processed row.
+    async fn outbox_table_has_pending(&self, _: &AdoptedOutboxTable) -> Result<bool> {
+        Err(no_outbox_tables())
+    }
+
+    /// Returns the number of rows per state. Reads no processed row.
+    async fn outbox_table_stats(&self, _: &AdoptedOutboxTable) -> Result<OutboxTableStats> {
         Err(no_outbox_tables())
     }
 

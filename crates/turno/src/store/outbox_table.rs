@@ -29,6 +29,9 @@ pub(crate) const ERROR_LENGTH: u32 = 4000;
 /// Number of due rows that a claim looks at first. If all of them wait for other rows of their keys, it looks at all.
 pub(crate) const CANDIDATES: u32 = 1000;
 
+/// Maximum number of rows that are counted.
+pub(crate) const MAX_COUNTED_ROWS: u32 = 100_000;
+
 /// Parameters of `AdoptStore::outbox_table_adopt`. A column that is not named is recognized by its usual names.
 #[derive(Debug, Clone, Default)]
 pub struct AdoptOutboxTable {
@@ -175,6 +178,7 @@ impl AdoptedOutboxTable {
             "max_attempts" => self.max_attempts.to_string(),
             "id_type" => self.facts.id_type.clone(),
             "error_length" => self.facts.error_length.to_string(),
+            "max_counted_rows" => MAX_COUNTED_ROWS.to_string(),
             // Not reachable: the templates are constants, and tests run each of them.
             other => format!("{{{other}}}"),
         }

@@ -229,7 +229,11 @@ impl AdoptStore for PostgresStore {
         self.recover_rows(table).await
     }
 
-    async fn outbox_table_stats(&self, table: &AdoptedOutboxTable) -> Result<OutboxStats> {
+    async fn outbox_table_has_pending(&self, table: &AdoptedOutboxTable) -> Result<bool> {
+        self.has_pending_rows(table).await
+    }
+
+    async fn outbox_table_stats(&self, table: &AdoptedOutboxTable) -> Result<OutboxTableStats> {
         self.count_rows(table).await
     }
 

@@ -250,18 +250,25 @@ impl PostgresStore {
         big_count(&self.calls.row(&sql, &[]).await?, "many")
     }
 
-    pub(super) async fn count_rows(&self, table: &AdoptedOutboxTable) -> Result<OutboxStats> {
+    pub(super) async fn has_pending_rows(&self, table: &AdoptedOutboxTable) -> Result<bool> {
+        let sql = filled(table, query!(outbox_table_has_pending));
+        get(&self.calls.row(&sql, &[]).await?, "has_pending")
+    }
+
+    pub(super) async fn count_rows(&self, table: &AdoptedOutboxTable) -> Result<OutboxTableStats> {
         let sql = filled(table, query!(outbox_table_stats));
         let row = self.calls.row(&sql, &[]).await?;
-        Ok(OutboxStats {
-            total: big_count(&row, "total")?,
+        let unprocessed = big_count(&row, "unprocessed")?;
+        Ok(OutboxTableStats {
+            unprocessed,
+            more: unprocessed >= u64::from(MAX_COUNTED_ROWS),
             pending: big_count(&row, "pending")?,
             scheduled: big_count(&row, "scheduled")?,
             processing: big_count(&row, "processing")?,
-            dispatched: big_count(&row, "dispatched")?,
             dead: big_count(&row, "dead")?,
             blocked: big_count(&row, "blocked")?,
             parked_keys: big_count(&row, "parked_keys")?,
+            attempts: big_count(&row, "attempts")?,
             oldest_pending: get::<Option<Interval>>(&row, "oldest_pending")?.map(|age| age.0),
         })
     }

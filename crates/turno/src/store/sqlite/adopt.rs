@@ -165,7 +165,13 @@ impl AdoptStore for SqliteStore {
             .await
     }
 
-    async fn outbox_table_stats(&self, table: &AdoptedOutboxTable) -> Result<OutboxStats> {
+    async fn outbox_table_has_pending(&self, table: &AdoptedOutboxTable) -> Result<bool> {
+        let table = table.clone();
+        self.read(move |db| outbox_table::has_pending(db, &table, clock::now_us()))
+            .await
+    }
+
+    async fn outbox_table_stats(&self, table: &AdoptedOutboxTable) -> Result<OutboxTableStats> {
         let table = table.clone();
         self.read(move |db| outbox_table::stats(db, &table, clock::now_us()))
             .await

@@ -117,6 +117,16 @@ with extended as (
 select count(*) as many
 from extended
 
+-- name: outbox_table_has_pending
+-- Purpose: whether a row is pending or claimed. Index: <table>_turno_pending; the order makes the planner use it.
+select exists (
+  select
+  from {table} t
+  where {open t}
+    and {state t} in ('pending', 'processing')
+  order by {place t}
+  limit 1) as has_pending
+
 -- name: outbox_table_list
 -- Purpose: one page of the rows in one state. $1 state $2 rows to skip $3 limit. Index: none.
 select
@@ -237,23 +247,28 @@ case
 end
 
 -- name: outbox_table_stats
--- Purpose: how many rows are in which state. Index: none; it looks at every row.
+-- Purpose: how many rows are in which state, of those that are not processed; the oldest ones, if there are very many.
+-- Index: <table>_turno_pending.
 select
-  count(*)                                           as total,
+  count(*)                                           as unprocessed,
   count(*) filter (where s.state = 'pending')        as pending,
   count(*) filter (where s.state = 'scheduled')      as scheduled,
   count(*) filter (where s.state = 'processing')     as processing,
-  count(*) filter (where s.state = 'dispatched')     as dispatched,
   count(*) filter (where s.state = 'dead')           as dead,
   count(*) filter (where s.state = 'blocked')        as blocked,
   count(distinct s.key) filter (where s.state = 'dead' and s.relay_dead = 'park') as parked_keys,
+  coalesce(sum(s.attempts), 0)::bigint               as attempts,
   case when count(*) filter (where s.state = 'pending') > 0 then
     make_interval(secs => greatest(date_part('epoch', clock_timestamp() - min(s.created) filter (where s.state = 'pending')), 0))
   end                                                as oldest_pending
 from (
   select
-    {state t}        as state,
-    {key t}::text    as key,
-    t.relay_dead     as relay_dead,
-    {created t}      as created
-  from {table} t) s
+    {state t}                           as state,
+    {key t}::text                       as key,
+    t.relay_dead                        as relay_dead,
+    coalesce(t.{attempts}, 0)           as attempts,
+    {created t}                         as created
+  from {table} t
+  where {open t}
+  order by {place t}
+  limit {max_counted_rows}) s

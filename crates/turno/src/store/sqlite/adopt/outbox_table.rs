@@ -371,21 +371,32 @@ pub(super) fn recover(db: &Connection, table: &AdoptedOutboxTable, now: i64) -> 
     exec(db, &sql, named_params! {":now": now})
 }
 
-pub(super) fn stats(db: &Connection, table: &AdoptedOutboxTable, now: i64) -> Result<OutboxStats> {
+pub(super) fn has_pending(db: &Connection, table: &AdoptedOutboxTable, now: i64) -> Result<bool> {
+    let sql = filled(table, query!(outbox_table_has_pending));
+    one(db, &sql, named_params! {":now": now})
+}
+
+pub(super) fn stats(
+    db: &Connection,
+    table: &AdoptedOutboxTable,
+    now: i64,
+) -> Result<OutboxTableStats> {
     let sql = filled(table, query!(outbox_table_stats));
     let stats = many(db, &sql, named_params! {":now": now}, |row| {
         let counted = |column| Ok::<_, rusqlite::Error>(row.get::<_, i64>(column)?.unsigned_abs());
         let oldest: Option<String> = row.get(8)?;
         let oldest = oldest.and_then(|text| read_time(&text));
-        Ok(OutboxStats {
-            total: counted(0)?,
+        let unprocessed = counted(0)?;
+        Ok(OutboxTableStats {
+            unprocessed,
+            more: unprocessed >= u64::from(MAX_COUNTED_ROWS),
             pending: counted(1)?,
             scheduled: counted(2)?,
             processing: counted(3)?,
-            dispatched: counted(4)?,
-            dead: counted(5)?,
-            blocked: counted(6)?,
-            parked_keys: counted(7)?,
+            dead: counted(4)?,
+            blocked: counted(5)?,
+            parked_keys: counted(6)?,
+            attempts: counted(7)?,
             oldest_pending: oldest.map(|at| between_us(at.as_microsecond(), now)),
         })
     })?;
@@ -484,6 +495,60 @@ fn processed_at(table: &AdoptedOutboxTable, now: i64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns the steps of all statements of a relay that read the table without an index.
+    fn scans(db: &Connection, table: &AdoptedOutboxTable) -> Vec<String> {
+        let templates = [
+            query!(outbox_table_claim),
+            query!(outbox_table_claimed),
+            query!(outbox_table_extend),
+            query!(outbox_table_has_pending),
+            query!(outbox_table_recover),
+            query!(outbox_table_refuse),
+            query!(outbox_table_requeue),
+            query!(outbox_table_send),
+            query!(outbox_table_sent),
+            query!(outbox_table_stats),
+        ];
+        let mut scans = Vec::new();
+        for template in templates {
+            let sql = format!("explain query plan {}", filled(table, template));
+            let mut statement = db.prepare(&sql).unwrap();
+            let steps = statement.query_map([], |row| row.get("detail")).unwrap();
+            let steps: Vec<String> = steps.collect::<rusqlite::Result<_>>().unwrap();
+            let of_table = |step: &&String| {
+                ["t", "d", "e", "c"]
+                    .iter()
+                    .any(|alias| step.starts_with(&format!("SCAN {alias}")))
+            };
+            let scan = steps
+                .iter()
+                .filter(of_table)
+                .filter(|step| !step.contains("_turno_"));
+            scans.extend(scan.map(|step| format!("{step} in {sql}")));
+        }
+        scans
+    }
+
+    #[test]
+    fn a_relay_reads_no_processed_rows() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch("create table outbox (id text not null primary key, type text, payload text, created text, processed text, key text)").unwrap();
+        let ask = AdoptOutboxTable {
+            table: "outbox".to_owned(),
+            key: Some("key".to_owned()),
+            max_attempts: 5,
+            ..AdoptOutboxTable::default()
+        };
+        let table = adopt(&db, &ask).unwrap();
+        assert_eq!(scans(&db, &table), [""; 0]);
+        // The control: without the indexes of adopt, the rows are found one by one.
+        for index in &table.indexes {
+            db.execute_batch(&format!("drop index {}", quote(index)))
+                .unwrap();
+        }
+        assert!(scans(&db, &table).len() > 5);
+    }
 
     #[test]
     fn a_time_is_read_as_entity_framework_writes_it() {

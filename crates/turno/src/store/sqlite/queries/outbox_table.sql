@@ -90,6 +90,14 @@ where t.{id} = :id
   and t.relay_token = :token
   and {open t}
 
+-- name: outbox_table_has_pending
+-- Purpose: whether a row is pending or claimed. :now. Index: <table>_turno_pending.
+select exists (
+  select 1
+  from {table} t
+  where {open t}
+    and {state t} in ('pending', 'processing'))
+
 -- name: outbox_table_list
 -- Purpose: one page of the rows in one state. :state :skip :limit :now. Index: none.
 select
@@ -187,21 +195,26 @@ case
 end
 
 -- name: outbox_table_stats
--- Purpose: how many rows are in which state, and the oldest pending one. :now. Index: none; it looks at every row.
+-- Purpose: how many rows are in which state, of those that are not processed, and the oldest pending one; the oldest rows, if there
+-- are very many. :now. Index: <table>_turno_pending.
 select
   count(*),
   count(*) filter (where s.state = 'pending'),
   count(*) filter (where s.state = 'scheduled'),
   count(*) filter (where s.state = 'processing'),
-  count(*) filter (where s.state = 'dispatched'),
   count(*) filter (where s.state = 'dead'),
   count(*) filter (where s.state = 'blocked'),
   count(distinct case when s.state = 'dead' and s.relay_dead = 'park' then s.key end),
+  coalesce(sum(s.attempts), 0),
   min(case when s.state = 'pending' then s.created end)
 from (
   select
     {state t}                   as state,
     {key t}                     as key,
     t.relay_dead                as relay_dead,
+    coalesce(t.{attempts}, 0)   as attempts,
     cast(t.{created} as text)   as created
-  from {table} t) s
+  from {table} t
+  where {open t}
+  order by {place t}
+  limit {max_counted_rows}) s
