@@ -296,6 +296,16 @@ pub struct OutboxTableStats {
     pub oldest_pending: Option<Duration>,
 }
 
+/// One page of the rows of an outbox table.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OutboxTablePage {
+    /// In the order of their creation. The `seq` of a row is its id if that is a number, and 0 if not.
+    pub events: Vec<EventView>,
+    /// Cursor of the next page (`after`); absent if this is the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
 named! {
     /// The state of an event.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
 use super::Outbox;
@@ -12,8 +14,8 @@ use crate::check;
 use crate::error::{Error, Result};
 use crate::sink::Sink;
 use crate::store::{
-    ADOPTED_ATTEMPTS, AdoptOutboxTable, AdoptedOutboxTable, EventState, EventView, ItemId,
-    OutboxTableStats, not_outbox,
+    ADOPTED_ATTEMPTS, AdoptOutboxTable, AdoptedOutboxTable, EventState, OutboxTablePage,
+    OutboxTableStats, not_outbox, wrong_cursor,
 };
 
 /// Default of [`Relay::poll`] for a table: inserts into it do not notify the relay.
@@ -230,22 +232,29 @@ impl OutboxTable {
         self.turno.store().outbox_table_has_pending(&table).await
     }
 
-    /// Returns one page of the rows in one state, in the order of their creation. The next page begins after the `seq` of the
-    /// last row, which is its place in the list.
+    /// Returns one page of the rows in one state, in the order of their creation. `after` is [`OutboxTablePage::next`] of the
+    /// previous page. Rows that change their state between two pages do not shift the others. A row without a time of creation
+    /// can only be on the first page.
     ///
     /// # Errors
-    /// As [`OutboxTable::stats`].
+    /// As [`OutboxTable::stats`]; also if `after` is not a cursor of this table.
     pub async fn list(
         &self,
         state: EventState,
-        after: Option<ItemId>,
+        after: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<EventView>> {
+    ) -> Result<OutboxTablePage> {
         let table = self.adopted().await?;
-        let skip = after.map_or(0, |seq| u64::try_from(seq.0).unwrap_or(0));
+        let after = after
+            .map(|cursor| place(cursor, &table).ok_or_else(wrong_cursor))
+            .transpose()?;
         let limit = limit.clamp(1, check::MAX_PAGE);
         let store = self.turno.store();
-        store.outbox_table_list(&table, state, skip, limit).await
+        let mut page = store
+            .outbox_table_list(&table, state, after.as_deref(), limit)
+            .await?;
+        page.next = page.next.map(|place| URL_SAFE_NO_PAD.encode(place));
+        Ok(page)
     }
 
     /// Makes dead and blocked rows pending again, the given ones or all, with all their attempts, and those that are parked
@@ -282,4 +291,11 @@ impl OutboxTable {
     async fn adopted(&self) -> Result<AdoptedOutboxTable> {
         self.find().await?.ok_or_else(|| not_outbox(&self.table))
     }
+}
+
+/// Returns the place of a row that a cursor stands for; `None` if it cannot be one of this table.
+fn place(cursor: &str, table: &AdoptedOutboxTable) -> Option<String> {
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+    let values: Vec<serde_json::Value> = serde_json::from_str(&text).ok()?;
+    (values.len() == table.place().len()).then_some(text)
 }

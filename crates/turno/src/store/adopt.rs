@@ -7,8 +7,8 @@ pub use turno_api::adopt::*;
 use uuid::Uuid;
 
 use super::{
-    AdoptOutboxTable, AdoptedOutboxTable, EventState, EventView, OutboxClaim, OutboxRow,
-    OutboxRowsSettle, OutboxSettled, OutboxTableStats,
+    AdoptOutboxTable, AdoptedOutboxTable, EventState, OutboxClaim, OutboxRow, OutboxRowsSettle,
+    OutboxSettled, OutboxTablePage, OutboxTableStats,
 };
 use crate::error::{Error, Result};
 
@@ -115,14 +115,14 @@ pub trait AdoptStore {
         Err(no_outbox_tables())
     }
 
-    /// Returns one page of the rows in one state: at most `limit` after the first `skip`.
+    /// Returns one page of the rows in one state: at most `limit`, after the place of a row, which is JSON (`next` of another page).
     async fn outbox_table_list(
         &self,
         _: &AdoptedOutboxTable,
         _state: EventState,
-        _skip: u64,
+        _after: Option<&str>,
         _limit: u32,
-    ) -> Result<Vec<EventView>> {
+    ) -> Result<OutboxTablePage> {
         Err(no_outbox_tables())
     }
 

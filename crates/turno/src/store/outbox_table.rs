@@ -14,6 +14,7 @@ use super::outbox::Envelope;
 use super::sql_text::quote;
 use super::{
     AfterRefusal, AttemptError, ClaimedEvent, EventState, EventView, ItemId, OutboxSettle,
+    OutboxTablePage,
 };
 use crate::error::{Error, Kind, Result};
 
@@ -91,6 +92,20 @@ pub struct OutboxColumns {
     pub correlation_id: Option<String>,
 }
 
+impl OutboxColumns {
+    /// Returns the columns that order rows.
+    pub(crate) fn place(&self) -> Vec<&str> {
+        let OutboxColumns {
+            order, created, id, ..
+        } = self;
+        order
+            .iter()
+            .chain([created, id])
+            .map(String::as_str)
+            .collect()
+    }
+}
+
 /// The record of an adoption, as it is stored in the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -143,6 +158,8 @@ pub(crate) struct TableFacts {
     /// The table as SQL writes it.
     pub(crate) quoted: String,
     pub(crate) id_type: String,
+    /// Types of the columns that order rows.
+    pub(crate) place_types: Vec<String>,
     pub(crate) created_type: String,
     pub(crate) processed_type: String,
     /// Maximum length of an error, in characters.
@@ -186,14 +203,7 @@ impl AdoptedOutboxTable {
 
     /// Returns the columns that order rows.
     pub(crate) fn place(&self) -> Vec<&str> {
-        let OutboxColumns {
-            order, created, id, ..
-        } = &self.columns;
-        order
-            .iter()
-            .chain([created, id])
-            .map(String::as_str)
-            .collect()
+        self.columns.place()
     }
 
     /// Returns names and definitions of the indexes. `is_open` is the condition of rows that are not processed.
@@ -536,7 +546,8 @@ impl OutboxRowsSettle {
 /// A row of a list, before it is shown.
 #[derive(Debug)]
 pub(crate) struct ListedRow {
-    pub(crate) seq: i64,
+    /// Its place in the order of rows, as a JSON array of the values of [`OutboxColumns::place`].
+    pub(crate) place: String,
     pub(crate) row: OutboxRow,
     pub(crate) has_time: bool,
     pub(crate) by: Option<String>,
@@ -553,8 +564,39 @@ fn json_text(payload: String) -> String {
     }
 }
 
+/// Returns the template of a list of rows in one state. Whether they are processed is said in a way that fits the indexes.
+pub(crate) fn list_template(template: &str, state: EventState) -> String {
+    let is_listed = match state {
+        EventState::Dispatched | EventState::Discarded => "not ({open t})",
+        _ => "{open t}",
+    };
+    template.replace("{listed t}", is_listed)
+}
+
+/// The error for a cursor that no page of this table has returned.
+pub(crate) fn wrong_cursor() -> Error {
+    Error::invalid(
+        "after",
+        "after is not a cursor of this table: use `next` of the previous page",
+    )
+}
+
 impl ListedRow {
-    pub(crate) fn view(self, table: &AdoptedOutboxTable, state: EventState) -> EventView {
+    /// Returns the rows as a page. It is the last one if it is not full.
+    pub(crate) fn page(
+        rows: Vec<ListedRow>,
+        table: &AdoptedOutboxTable,
+        state: EventState,
+        limit: u32,
+    ) -> OutboxTablePage {
+        let next = turno_api::page::next(&rows, limit, |row| row.place.clone());
+        OutboxTablePage {
+            events: rows.into_iter().map(|row| row.view(table, state)).collect(),
+            next,
+        }
+    }
+
+    fn view(self, table: &AdoptedOutboxTable, state: EventState) -> EventView {
         let OutboxRow {
             id,
             kind,
@@ -568,7 +610,7 @@ impl ListedRow {
         } = self.row;
         let error = self.error.filter(|error| !error.is_empty());
         EventView {
-            seq: ItemId(self.seq),
+            seq: ItemId(id.parse().unwrap_or(0)),
             id: table.event_id(&id),
             state,
             kind: Some(kind),

@@ -255,7 +255,8 @@ async fn a_refusal_counts_an_attempt_and_the_last_one_makes_the_row_dead() {
             .handle
             .list(EventState::Blocked, None, 10)
             .await
-            .unwrap();
+            .unwrap()
+            .events;
         assert_eq!(blocked.len(), 1);
         assert_eq!((blocked[0].id, blocked[0].refused), (inserted[0], 5));
         assert!(blocked[0].errors[0].error.starts_with("5: unroutable"));
@@ -289,6 +290,40 @@ async fn a_deferred_row_waits_without_an_attempt_and_a_doubtful_one_is_labelled(
         assert_eq!(payloads(&claimed), ["1"]);
         assert_eq!((claimed[0].doubtful, claimed[0].refused), (1, 0));
         assert_eq!(rows.handle.stats().await.unwrap().processing, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_page_begins_where_the_last_one_ended_whatever_happens_meanwhile() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        let inserted = rows.insert(&[""; 9]).await;
+        // Two with the same time are ordered by their ids.
+        tell(&test_store, r#"update "OutboxMessages" set "OccurredAt" = '2026-11-17 04:00:00.003+00:00' where "PayloadJson" in ('4', '5')"#).await;
+        let mut listed = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let list = rows.handle.list(EventState::Pending, after.as_deref(), 2);
+            let page = list.await.unwrap();
+            listed.extend(page.events.iter().map(|event| event.id));
+            let Some(next) = page.next else { break };
+            after = Some(next);
+            // Rows of the pages before are published, which would shift a page that is counted from the first row.
+            let (token, claimed) = rows.claim_with(1, Order::AsEmitted, LONG).await;
+            let sent = ids(&claimed);
+            rows.settle(&OutboxRowsSettle {
+                sent,
+                ..settlement(token)
+            })
+            .await;
+        }
+        assert_eq!(listed, inserted);
+        let dispatched = rows.handle.list(EventState::Dispatched, None, 10);
+        assert_eq!(dispatched.await.unwrap().events.len(), 4);
+        for wrong in ["7", "WyJub3doZW4iXQ", "WyJub3doZW4iLCJub3doZXJlIl0x"] {
+            let list = rows.handle.list(EventState::Pending, Some(wrong), 2);
+            assert_eq!(list.await.unwrap_err().field(), Some("after"), "{wrong}");
+        }
     }
 }
 
@@ -474,8 +509,15 @@ async fn a_table_with_numbers_as_ids_is_published_with_stable_ids() {
         tell(&test_store, "create table outbox (id {id}, type text, payload text, created_at timestamp, processed boolean); insert into outbox (type, payload, created_at) values ('a', '1', '2026-11-17 04:00:00'), ('b', '2', '2026-11-17 04:00:00')").await;
         turno.adopt_outbox("outbox").apply().await.unwrap();
         let handle = turno.outbox_table("outbox");
-        let before = handle.list(EventState::Pending, None, 10).await.unwrap();
+        let before = handle.list(EventState::Pending, None, 1).await.unwrap();
+        let rest = handle
+            .list(EventState::Pending, before.next.as_deref(), 10)
+            .await
+            .unwrap();
+        assert_eq!(rest.next, None);
+        let before = [before.events, rest.events].concat();
         assert_eq!(before.len(), 2);
+        assert_eq!((before[0].seq.0, before[1].seq.0), (1, 2));
         let sink = Arc::new(Collected::default());
         let stop = CancellationToken::new();
         let work = tokio::spawn(

@@ -1,8 +1,7 @@
 //! Events of Turno's outbox, or of a table of the application.
 
 use clap::Args;
-use turno::inbox::ItemId;
-use turno::outbox::{EventState, EventView, OutboxTable};
+use turno::outbox::OutboxTable;
 use turno::{Result, Turno};
 
 /// Which events a command is about.
@@ -72,18 +71,6 @@ impl EventSource {
                     blocked: stats.blocked,
                 })
             }
-        }
-    }
-
-    pub(super) async fn list(
-        &self,
-        state: EventState,
-        after: Option<ItemId>,
-        limit: u32,
-    ) -> Result<Vec<EventView>> {
-        match self {
-            EventSource::Outbox(turno) => turno.outbox().list(state, after, limit).await,
-            EventSource::Table(table) => table.list(state, after, limit).await,
         }
     }
 }

@@ -241,10 +241,10 @@ impl AdoptStore for PostgresStore {
         &self,
         table: &AdoptedOutboxTable,
         state: EventState,
-        skip: u64,
+        after: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<EventView>> {
-        self.list_rows(table, state, skip, limit).await
+    ) -> Result<OutboxTablePage> {
+        self.list_rows(table, state, after, limit).await
     }
 
     async fn outbox_table_requeue(

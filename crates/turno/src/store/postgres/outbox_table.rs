@@ -277,34 +277,40 @@ impl PostgresStore {
         &self,
         table: &AdoptedOutboxTable,
         state: EventState,
-        skip: u64,
+        after: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<EventView>> {
+    ) -> Result<OutboxTablePage> {
         let rows = self
             .calls
             .rows(
-                &filled(table, query!(outbox_table_list)),
+                &filled(table, &list_template(query!(outbox_table_list), state)),
                 &[
                     (&state.as_str(), Type::TEXT),
-                    (&i64::try_from(skip).unwrap_or(i64::MAX), Type::INT8),
+                    (&after, Type::TEXT),
                     (&i64::from(limit), Type::INT8),
                 ],
             )
-            .await?;
-        rows.iter()
+            .await
+            .map_err(|error| match sqlstate(&error) {
+                // A value of the cursor does not have the type of its column.
+                Some(code) if after.is_some() && code.starts_with("22") => wrong_cursor(),
+                _ => error,
+            })?;
+        let rows: Vec<ListedRow> = rows
+            .iter()
             .map(|row| {
-                let listed = ListedRow {
-                    seq: get(row, "seq")?,
+                Ok(ListedRow {
+                    place: get(row, "place")?,
                     row: outbox_row(row, false)?,
                     has_time: get::<Option<Timestamp>>(row, "emitted_at")?.is_some(),
                     by: get(row, "by")?,
                     at: get(row, "at")?,
                     settled_at: get(row, "settled_at")?,
                     error: get(row, "error")?,
-                };
-                Ok(listed.view(table, state))
+                })
             })
-            .collect()
+            .collect::<Result<_>>()?;
+        Ok(ListedRow::page(rows, table, state, limit))
     }
 
     pub(super) async fn requeue_rows(
@@ -351,10 +357,13 @@ impl Table {
             let found = self.column(name).map(|column| column.kind.clone());
             found.unwrap_or_else(|| default.to_owned())
         };
+        let place = columns.place().into_iter();
+        let place_types = place.map(|name| kind(name, "text")).collect();
         let length = self.column(&columns.error).and_then(|it| it.max_length);
         let facts = TableFacts {
             quoted: self.quoted(),
             id_type: kind(&columns.id, "text"),
+            place_types,
             created_type: kind(&columns.created, TIMESTAMPTZ),
             processed_type: kind(&columns.processed, TIMESTAMPTZ),
             error_length: length
@@ -514,6 +523,11 @@ fn filled(table: &AdoptedOutboxTable, template: &str) -> String {
     fill(template, &|name, alias| match name {
         "open" => is_open(table, alias),
         "state" => filled(table, query!(outbox_table_state)),
+        "after" => {
+            let types = table.facts.place_types.iter().enumerate();
+            let values = types.map(|(at, kind)| format!("($2::json ->> {at})::{kind}"));
+            values.collect::<Vec<_>>().join(", ")
+        }
         "key" | "correlation_id" => match table.placeholder(name, alias) {
             null if null == "null" => "null::text".to_owned(),
             column => column,

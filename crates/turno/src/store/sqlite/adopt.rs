@@ -181,12 +181,15 @@ impl AdoptStore for SqliteStore {
         &self,
         table: &AdoptedOutboxTable,
         state: EventState,
-        skip: u64,
+        after: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<EventView>> {
-        let table = table.clone();
-        self.read(move |db| outbox_table::list(db, &table, state, (skip, limit), clock::now_us()))
-            .await
+    ) -> Result<OutboxTablePage> {
+        let (table, after) = (table.clone(), after.map(str::to_owned));
+        self.read(move |db| {
+            let page = (after.as_deref(), limit);
+            outbox_table::list(db, &table, state, page, clock::now_us())
+        })
+        .await
     }
 
     async fn outbox_table_requeue(

@@ -128,9 +128,10 @@ select exists (
   limit 1) as has_pending
 
 -- name: outbox_table_list
--- Purpose: one page of the rows in one state. $1 state $2 rows to skip $3 limit. Index: none.
+-- Purpose: one page of the rows in one state. $1 state $2 the place of the last row of the previous page, as JSON, or null $3 limit.
+-- Index: <table>_turno_pending for rows that are not processed, none for the others.
 select
-  $2 + row_number() over (order by {place t}) as seq,
+  json_build_array({place t})::text           as place,
   t.{id}::text                                as row_id,
   t.{type}::text                              as type,
   {key t}::text                               as key,
@@ -144,10 +145,11 @@ select
   t.relay_at                                  as settled_at,
   t.{error}::text                             as error
 from {table} t
-where {state t} = $1
+where {listed t}
+  and {state t} = $1
+  and ($2 is null or ({place t}) > ({after}))
 order by {place t}
 limit $3
-offset $2
 
 -- name: outbox_table_recover
 -- Purpose: end the claims of all relays: the next claim takes their rows over. Index: <table>_turno_claims.

@@ -120,6 +120,7 @@ fn with(table: &Table, record: Record) -> AdoptedOutboxTable {
     let facts = TableFacts {
         quoted: quote(&table.name),
         id_type: kind(&columns.id).unwrap_or_default(),
+        place_types: Vec::new(),
         created_type: kind(&columns.created).unwrap_or_default(),
         processed_type: kind(&columns.processed).unwrap_or_else(|| "INTEGER".to_owned()),
         error_length: ERROR_LENGTH,
@@ -246,6 +247,11 @@ fn filled(table: &AdoptedOutboxTable, template: &str) -> String {
     fill(template, &|name, alias| match name {
         "open" => is_open(table, alias),
         "state" => filled(table, query!(outbox_table_state)),
+        "after" => {
+            let places = 0..table.place().len();
+            let values = places.map(|at| format!("json_extract(:after, '$[{at}]')"));
+            values.collect::<Vec<_>>().join(", ")
+        }
         _ => table.placeholder(name, alias),
     })
 }
@@ -410,20 +416,19 @@ pub(super) fn list(
     db: &Connection,
     table: &AdoptedOutboxTable,
     state: EventState,
-    (skip, limit): (u64, u32),
+    (after, limit): (Option<&str>, u32),
     now: i64,
-) -> Result<Vec<EventView>> {
-    let sql = filled(table, query!(outbox_table_list));
-    let skip = i64::try_from(skip).unwrap_or(i64::MAX);
+) -> Result<OutboxTablePage> {
+    let sql = filled(table, &list_template(query!(outbox_table_list), state));
     let rows = many(
         db,
         &sql,
-        named_params! {":state": state.as_str(), ":skip": skip, ":limit": limit, ":now": now},
+        named_params! {":state": state.as_str(), ":after": after, ":limit": limit, ":now": now},
         |row| {
             let time =
                 |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(from_us));
             Ok(ListedRow {
-                seq: row.get(0)?,
+                place: row.get(0)?,
                 row: outbox_row(row, 1, false, now)?,
                 has_time: true,
                 by: row.get(9)?,
@@ -433,7 +438,7 @@ pub(super) fn list(
             })
         },
     )?;
-    Ok(rows.into_iter().map(|row| row.view(table, state)).collect())
+    Ok(ListedRow::page(rows, table, state, limit))
 }
 
 pub(super) fn requeue(

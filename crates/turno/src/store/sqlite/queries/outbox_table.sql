@@ -99,9 +99,10 @@ select exists (
     and {state t} in ('pending', 'processing'))
 
 -- name: outbox_table_list
--- Purpose: one page of the rows in one state. :state :skip :limit :now. Index: none.
+-- Purpose: one page of the rows in one state. :state :after, which is the place of the last row of the previous page, as JSON, or null
+-- :limit :now. Index: <table>_turno_pending for rows that are not processed, none for the others.
 select
-  :skip + row_number() over (order by {place t}),
+  json_array({place t}),
   cast(t.{id} as text),
   cast(t.{type} as text),
   cast({key t} as text),
@@ -115,10 +116,11 @@ select
   t.relay_at,
   cast(t.{error} as text)
 from {table} t
-where {state t} = :state
+where {listed t}
+  and {state t} = :state
+  and (:after is null or ({place t}) > ({after}))
 order by {place t}
 limit :limit
-offset :skip
 
 -- name: outbox_table_recover
 -- Purpose: end the claims of all relays: the next claim takes their rows over. :now. Index: <table>_turno_claims.
