@@ -14,12 +14,15 @@ use crate::check;
 use crate::error::{Error, Result};
 use crate::sink::Sink;
 use crate::store::{
-    ADOPTED_ATTEMPTS, AdoptOutboxTable, AdoptedOutboxTable, EventState, OutboxTablePage,
-    OutboxTableStats, not_outbox, wrong_cursor,
+    ADOPTED_ATTEMPTS, AdoptOutboxTable, AdoptedOutboxTable, EventState, OutboxDiscard,
+    OutboxRequeue, OutboxTablePage, OutboxTableStats, not_outbox, wrong_cursor,
 };
 
 /// Default of [`Relay::poll`] for a table: inserts into it do not notify the relay.
 const POLL: Duration = Duration::from_secs(1);
+
+/// Maximum number of dead rows that one call of the store requeues, besides those that are parked behind them.
+const REQUEUE_LIMIT: u32 = 1000;
 
 /// Options to adopt a table of events as an outbox. A column that is not named is recognized by its usual names, such as `Id`,
 /// `Type`, `PayloadJson`, `OccurredAt`, `DispatchedAt`, `Attempts`, `Error`, `CorrelationId` and `AggregateId`, in any case and
@@ -190,11 +193,32 @@ impl AdoptOutbox {
 pub struct OutboxTable {
     turno: Turno,
     table: String,
+    user: Option<String>,
+    reason: Option<String>,
 }
 
 impl OutboxTable {
     pub(crate) fn new(turno: Turno, table: String) -> Self {
-        OutboxTable { turno, table }
+        OutboxTable {
+            turno,
+            table,
+            user: None,
+            reason: None,
+        }
+    }
+
+    /// Sets who requeues, for the [history](Turno::history). Default: the user of the [settings](crate::Builder::user).
+    #[must_use]
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Sets the reason of a requeue or a discard, for the [history](Turno::history), at most 1000 bytes. Default: none.
+    #[must_use]
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
     }
 
     /// The table's name.
@@ -258,16 +282,73 @@ impl OutboxTable {
     }
 
     /// Makes dead and blocked rows pending again, the given ones or all, with all their attempts, and those that are parked
-    /// behind one. Returns the number of rows.
+    /// behind one. Returns the number of rows. The history gets an entry for about each thousand, with the name of the table, the
+    /// [user](OutboxTable::user) and the [reason](OutboxTable::reason).
     ///
     /// # Errors
-    /// As [`OutboxTable::stats`].
+    /// As [`OutboxTable::stats`]; also if the user or the reason is invalid, or the role has no right to write the history.
     pub async fn requeue(&self, ids: Option<&[Uuid]>) -> Result<u64> {
         if let Some(ids) = ids {
             check::together("ids", ids.len())?;
         }
+        let user = self.user.as_ref();
+        let user = user.or(self.turno.settings().user.as_ref()).cloned();
+        check::operator(user.as_deref(), self.reason.as_deref())?;
         let table = self.adopted().await?;
-        self.turno.store().outbox_table_requeue(&table, ids).await
+        let ask = OutboxRequeue {
+            ids: ids.map(<[Uuid]>::to_vec),
+            limit: REQUEUE_LIMIT,
+            user,
+            reason: self.reason.clone(),
+        };
+        let mut all = 0;
+        loop {
+            let store = self.turno.store();
+            let many = store.outbox_table_requeue(&table, &ask).await?;
+            all += many;
+            if many < u64::from(REQUEUE_LIMIT) {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Discards rows: they are never published. The rows stay in the table, marked as processed, and their column of errors says by
+    /// whom they were discarded, and why. Rows that were blocked behind one continue; parked ones wait to be requeued. Rows that
+    /// are processed, or that a relay has claimed, are left out. Returns the number of rows. The history gets an entry with the
+    /// name of the table, the user and the [reason](OutboxTable::reason).
+    ///
+    /// # Errors
+    /// As [`OutboxTable::requeue`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("app.db");
+    /// # let turno = turno::Turno::connect(&format!("sqlite:{}", file.display())).await?;
+    /// # rusqlite::Connection::open(&file)?.execute_batch(
+    /// #     "create table outbox (id integer primary key, type text, payload text, created_at text);
+    /// #      insert into outbox (type, payload, created_at) values ('TicketCreatedEvent', '{}', '2026-11-17 04:48:22')",
+    /// # )?;
+    /// use turno::outbox::EventState;
+    ///
+    /// turno.adopt_outbox("outbox").apply().await?;
+    /// let table = turno.outbox_table("outbox");
+    /// let page = table.list(EventState::Pending, None, 10).await?;
+    /// let operator = table.clone().reason("the ticket was a test");
+    /// assert_eq!(operator.discard(&[page.events[0].id], "ana").await?, 1);
+    /// assert!(!table.has_pending().await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn discard(&self, ids: &[Uuid], user: &str) -> Result<u64> {
+        check::together("ids", ids.len())?;
+        check::operator(Some(user), self.reason.as_deref())?;
+        let table = self.adopted().await?;
+        let ask = OutboxDiscard {
+            ids: ids.to_vec(),
+            user: user.to_owned(),
+            reason: self.reason.clone(),
+        };
+        self.turno.store().outbox_table_discard(&table, &ask).await
     }
 
     /// Removes what [`Turno::adopt_outbox`] added to the table, and nothing else. Returns what was removed.

@@ -7,8 +7,8 @@ pub use turno_api::adopt::*;
 use uuid::Uuid;
 
 use super::{
-    AdoptOutboxTable, AdoptedOutboxTable, EventState, OutboxClaim, OutboxRow, OutboxRowsSettle,
-    OutboxSettled, OutboxTablePage, OutboxTableStats,
+    AdoptOutboxTable, AdoptedOutboxTable, EventState, OutboxClaim, OutboxDiscard, OutboxRequeue,
+    OutboxRow, OutboxRowsSettle, OutboxSettled, OutboxTablePage, OutboxTableStats,
 };
 use crate::error::{Error, Result};
 
@@ -126,12 +126,13 @@ pub trait AdoptStore {
         Err(no_outbox_tables())
     }
 
-    /// Makes dead rows pending again, the given ones or all. Returns how many.
-    async fn outbox_table_requeue(
-        &self,
-        _: &AdoptedOutboxTable,
-        _ids: Option<&[Uuid]>,
-    ) -> Result<u64> {
+    /// Makes dead rows pending again, the given ones or all, and writes the history. Returns how many.
+    async fn outbox_table_requeue(&self, _: &AdoptedOutboxTable, _: &OutboxRequeue) -> Result<u64> {
+        Err(no_outbox_tables())
+    }
+
+    /// Marks rows that are not claimed as processed, so that they are never published, and writes the history. Returns how many.
+    async fn outbox_table_discard(&self, _: &AdoptedOutboxTable, _: &OutboxDiscard) -> Result<u64> {
         Err(no_outbox_tables())
     }
 }

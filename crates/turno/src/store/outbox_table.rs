@@ -13,8 +13,8 @@ use uuid::Uuid;
 use super::outbox::Envelope;
 use super::sql_text::quote;
 use super::{
-    AfterRefusal, AttemptError, ClaimedEvent, EventState, EventView, ItemId, OutboxSettle,
-    OutboxTablePage,
+    AfterRefusal, AttemptError, ClaimedEvent, EventState, EventView, ItemId, OutboxDiscard,
+    OutboxSettle, OutboxTablePage,
 };
 use crate::error::{Error, Kind, Result};
 
@@ -264,6 +264,10 @@ impl AdoptedOutboxTable {
         } else {
             event.to_string()
         }
+    }
+
+    pub(crate) fn row_ids(&self, events: &[Uuid]) -> Vec<String> {
+        events.iter().map(|id| self.row_id(*id)).collect()
     }
 
     /// The first half of the ids of this table's events, if its own ids are numbers.
@@ -540,6 +544,14 @@ impl OutboxRowsSettle {
     /// Number of rows with an outcome.
     pub(crate) fn settled(&self) -> u64 {
         (self.sent.len() + self.refused.len()) as u64
+    }
+}
+
+/// Returns the error that a discarded row keeps, so that the application sees why the row was never published.
+pub(crate) fn discard_error(ask: &OutboxDiscard) -> String {
+    match &ask.reason {
+        Some(reason) => format!("discarded by {}: {reason}", ask.user),
+        None => format!("discarded by {}", ask.user),
     }
 }
 

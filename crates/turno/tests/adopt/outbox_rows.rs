@@ -10,7 +10,8 @@ use turno::Turno;
 use turno::outbox::{EventState, Mode, OnDead, OutboxTable, Relay, RelayReport};
 use turno::sink::{Outage, Outgoing, PublishResult, Sink};
 use turno::store::{
-    AdoptedOutboxTable, AfterRefusal, Order, OutboxClaim, OutboxRow, OutboxRowsSettle,
+    AdoptedOutboxTable, AfterRefusal, History, HistoryEvent, Order, OutboxClaim, OutboxRow,
+    OutboxRowsSettle, Part,
 };
 use turno_testkit::conformance::TestStore;
 use turno_testkit::eventually_async;
@@ -324,6 +325,92 @@ async fn a_page_begins_where_the_last_one_ended_whatever_happens_meanwhile() {
             let list = rows.handle.list(EventState::Pending, Some(wrong), 2);
             assert_eq!(list.await.unwrap_err().field(), Some("after"), "{wrong}");
         }
+    }
+}
+
+/// Returns the history of the table, newest first: what happened, to how many rows, by whom and why.
+async fn history(rows: &Rows<'_>) -> Vec<(HistoryEvent, u64, String, String)> {
+    let ask = History {
+        resource: Some(rows.table.table.clone()),
+        part: Some(Part::Outbox),
+        ..History::default()
+    };
+    let entries = rows.turno.history(ask).await.unwrap().into_iter();
+    let shown = entries.map(|entry| {
+        let user = entry.actor.unwrap_or_default();
+        let reason = entry.reason.unwrap_or_default();
+        (entry.event, entry.count.unwrap_or(0), user, reason)
+    });
+    shown.collect()
+}
+
+#[tokio::test]
+async fn a_discarded_row_is_never_published_and_the_history_says_by_whom() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        let inserted = rows.insert(&["a", "a", "b", "c"]).await;
+        // The first row is dead and blocks its key, the third one is claimed.
+        let (token, claimed) = rows.claim(1).await;
+        let dead = AfterRefusal::Dead(OnDead::Block);
+        let refused = vec![(claimed[0].id.clone(), "no".to_owned(), dead)];
+        rows.settle(&OutboxRowsSettle {
+            refused,
+            ..settlement(token)
+        })
+        .await;
+        let (_, claimed) = rows.claim(1).await;
+        assert_eq!(payloads(&claimed), ["2"]);
+        let operator = rows.handle.clone().reason("a test ticket");
+        let chosen = [inserted[0], inserted[2], inserted[3]];
+        // The claimed row may be published at this moment, so it is left out.
+        assert_eq!(operator.discard(&chosen, "ana").await.unwrap(), 2);
+        assert_eq!(operator.discard(&chosen, "ana").await.unwrap(), 0);
+        let discarded = rows.handle.list(EventState::Discarded, None, 10).await;
+        let discarded = discarded.unwrap().events;
+        let found: Vec<Uuid> = discarded.iter().map(|event| event.id).collect();
+        assert_eq!(found, [inserted[0], inserted[3]]);
+        let error = &discarded[1].errors[0].error;
+        assert_eq!(error, "discarded by ana: a test ticket");
+        let dispatched = rows.handle.list(EventState::Dispatched, None, 10).await;
+        assert_eq!(dispatched.unwrap().events.len(), 0);
+        // The row behind the dead one goes on. The control: it waited until now.
+        assert_eq!(payloads(&rows.claim(10).await.1), ["1"]);
+        let expected = (
+            HistoryEvent::Discarded,
+            2,
+            "ana".to_owned(),
+            "a test ticket".to_owned(),
+        );
+        assert_eq!(history(&rows).await, [expected]);
+        let invalid = rows.handle.discard(&chosen, "").await.unwrap_err();
+        assert_eq!(invalid.field(), Some("user"));
+    }
+}
+
+#[tokio::test]
+async fn all_dead_rows_are_requeued_and_the_history_says_by_whom() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        rows.insert(&[""; 1200]).await;
+        tell(
+            &test_store,
+            r#"update "OutboxMessages" set "Attempts" = 5 where "PayloadJson" <> '7'"#,
+        )
+        .await;
+        let operator = rows.handle.clone().user("ben").reason("fixed");
+        assert_eq!(operator.requeue(None).await.unwrap(), 1199);
+        assert_eq!(operator.requeue(None).await.unwrap(), 0);
+        let stats = rows.handle.stats().await.unwrap();
+        assert_eq!((stats.pending, stats.dead), (1200, 0));
+        let entry = |count| {
+            (
+                HistoryEvent::Requeued,
+                count,
+                "ben".to_owned(),
+                "fixed".to_owned(),
+            )
+        };
+        assert_eq!(history(&rows).await, [entry(199), entry(1000)]);
     }
 }
 

@@ -250,9 +250,17 @@ impl AdoptStore for PostgresStore {
     async fn outbox_table_requeue(
         &self,
         table: &AdoptedOutboxTable,
-        ids: Option<&[Uuid]>,
+        ask: &OutboxRequeue,
     ) -> Result<u64> {
-        self.requeue_rows(table, ids).await
+        self.requeue_rows(table, ask).await
+    }
+
+    async fn outbox_table_discard(
+        &self,
+        table: &AdoptedOutboxTable,
+        ask: &OutboxDiscard,
+    ) -> Result<u64> {
+        self.discard_rows(table, ask).await
     }
 }
 

@@ -1,6 +1,6 @@
-//! Outbox tables: the statements are templates in `queries/outbox_table.sql`, which are filled in with the names of the table.
+//! Outbox tables: the statements are templates in `queries/adopt.sql`, which are filled in with the names of the table.
 //!
-//! They run with the caller's rights on the caller's own table, and use no function of the schema.
+//! They run with the caller's rights on the caller's own table. Only operator actions use a function of the schema, for the history.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::error::sqlstate;
 use super::interval::Interval;
+use super::outbox::after_refusals;
 use super::rows::{big_count, count, get};
 use super::{PostgresStore, classify};
 use crate::error::{Error, Result};
@@ -184,22 +185,7 @@ impl PostgresStore {
         // PostgreSQL's text cannot contain a zero.
         let errors = ask.refused.iter().map(|(_, error, _)| error);
         let errors: Vec<String> = errors.map(|it| it.replace('\0', "\u{fffd}")).collect();
-        let pauses: Vec<Option<Interval>> = ask
-            .refused
-            .iter()
-            .map(|(.., next)| match next {
-                AfterRefusal::Retry(pause) => Some(Interval(*pause)),
-                AfterRefusal::Dead(_) => None,
-            })
-            .collect();
-        let dead: Vec<Option<&str>> = ask
-            .refused
-            .iter()
-            .map(|(.., next)| match next {
-                AfterRefusal::Retry(_) => None,
-                AfterRefusal::Dead(choice) => Some(choice.as_str()),
-            })
-            .collect();
+        let (pauses, dead) = after_refusals(ask.refused.iter().map(|(.., next)| *next));
         let deferred: Vec<&str> = ask.deferred.iter().map(|(id, _)| id.as_str()).collect();
         let delays: Vec<Interval> = ask.deferred.iter().map(|(_, it)| Interval(*it)).collect();
         let row = self
@@ -316,12 +302,43 @@ impl PostgresStore {
     pub(super) async fn requeue_rows(
         &self,
         table: &AdoptedOutboxTable,
-        ids: Option<&[Uuid]>,
+        ask: &OutboxRequeue,
     ) -> Result<u64> {
-        let ids: Option<Vec<String>> =
-            ids.map(|ids| ids.iter().map(|id| table.row_id(*id)).collect());
-        let sql = filled(table, query!(outbox_table_requeue));
-        let row = self.calls.row(&sql, &[(&ids, Type::TEXT_ARRAY)]).await?;
+        let ids = ask.ids.as_deref().map(|ids| table.row_ids(ids));
+        let row = self
+            .calls
+            .row(
+                &filled(table, query!(outbox_table_requeue)),
+                &[
+                    (&ids, Type::TEXT_ARRAY),
+                    (&i64::from(ask.limit), Type::INT8),
+                    (&table.table, Type::TEXT),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
+                ],
+            )
+            .await?;
+        big_count(&row, "many")
+    }
+
+    pub(super) async fn discard_rows(
+        &self,
+        table: &AdoptedOutboxTable,
+        ask: &OutboxDiscard,
+    ) -> Result<u64> {
+        let row = self
+            .calls
+            .row(
+                &filled(table, query!(outbox_table_discard)),
+                &[
+                    (&table.row_ids(&ask.ids), Type::TEXT_ARRAY),
+                    (&discard_error(ask), Type::TEXT),
+                    (&table.table, Type::TEXT),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
+                ],
+            )
+            .await?;
         big_count(&row, "many")
     }
 }

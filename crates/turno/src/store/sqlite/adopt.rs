@@ -195,11 +195,22 @@ impl AdoptStore for SqliteStore {
     async fn outbox_table_requeue(
         &self,
         table: &AdoptedOutboxTable,
-        ids: Option<&[Uuid]>,
+        ask: &OutboxRequeue,
     ) -> Result<u64> {
-        let (table, ids) = (table.clone(), ids.map(<[Uuid]>::to_vec));
+        let (table, ask) = (table.clone(), ask.clone());
         self.writer
-            .write(move |db| outbox_table::requeue(db, &table, ids.as_deref()))
+            .write(move |db| outbox_table::requeue(db, &table, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn outbox_table_discard(
+        &self,
+        table: &AdoptedOutboxTable,
+        ask: &OutboxDiscard,
+    ) -> Result<u64> {
+        let (table, ask) = (table.clone(), ask.clone());
+        self.writer
+            .write(move |db| outbox_table::discard(db, &table, &ask, clock::now_us()))
             .await
     }
 }

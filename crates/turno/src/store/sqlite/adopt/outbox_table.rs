@@ -1,4 +1,4 @@
-//! Outbox tables: the statements are templates in `queries/outbox_table.sql`, which are filled in with the names of the table.
+//! Outbox tables: the statements are templates in `queries/adopt.sql`, which are filled in with the names of the table.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use rusqlite::{Connection, Row, named_params};
 use uuid::Uuid;
 
 use super::super::classify;
+use super::super::history::OperatorAction;
 use super::super::rows::{exec, many, one};
 use super::names::{Table, quote};
 use crate::clock::{as_us, between_us, from_us};
@@ -246,6 +247,7 @@ fn is_flag(table: &AdoptedOutboxTable) -> bool {
 fn filled(table: &AdoptedOutboxTable, template: &str) -> String {
     fill(template, &|name, alias| match name {
         "open" => is_open(table, alias),
+        "row" => filled(table, query!(outbox_table_row)),
         "state" => filled(table, query!(outbox_table_state)),
         "after" => {
             let places = 0..table.place().len();
@@ -444,14 +446,54 @@ pub(super) fn list(
 pub(super) fn requeue(
     db: &Connection,
     table: &AdoptedOutboxTable,
-    ids: Option<&[Uuid]>,
+    ask: &OutboxRequeue,
+    now: i64,
 ) -> Result<u64> {
-    let ids = ids.map(|ids| {
-        let rows: Vec<String> = ids.iter().map(|id| table.row_id(*id)).collect();
-        serde_json::Value::from(rows).to_string()
-    });
+    let ids = ask.ids.as_deref().map(|ids| row_ids(table, ids));
     let sql = filled(table, query!(outbox_table_requeue));
-    exec(db, &sql, named_params! {":ids": ids})
+    let many = exec(db, &sql, named_params! {":ids": ids, ":limit": ask.limit})?;
+    OperatorAction {
+        part: Part::Outbox,
+        event: HistoryEvent::Requeued,
+        resource: &table.table,
+        count: many,
+        user: ask.user.as_deref(),
+        reason: ask.reason.as_deref(),
+    }
+    .record(db, now)
+}
+
+pub(super) fn discard(
+    db: &Connection,
+    table: &AdoptedOutboxTable,
+    ask: &OutboxDiscard,
+    now: i64,
+) -> Result<u64> {
+    let sql = filled(table, query!(outbox_table_discard));
+    let many = exec(
+        db,
+        &sql,
+        named_params! {
+            ":ids": row_ids(table, &ask.ids),
+            ":at": processed_at(table, now),
+            ":error": discard_error(ask),
+            ":now": now,
+        },
+    )?;
+    OperatorAction {
+        part: Part::Outbox,
+        event: HistoryEvent::Discarded,
+        resource: &table.table,
+        count: many,
+        user: Some(&ask.user),
+        reason: ask.reason.as_deref(),
+    }
+    .record(db, now)
+}
+
+/// Returns the ids of rows as JSON.
+fn row_ids(table: &AdoptedOutboxTable, events: &[Uuid]) -> String {
+    serde_json::Value::from(table.row_ids(events)).to_string()
 }
 
 /// Reads a row whose columns begin at `first`.
@@ -506,6 +548,7 @@ mod tests {
         let templates = [
             query!(outbox_table_claim),
             query!(outbox_table_claimed),
+            query!(outbox_table_discard),
             query!(outbox_table_extend),
             query!(outbox_table_has_pending),
             query!(outbox_table_recover),
@@ -522,7 +565,7 @@ mod tests {
             let steps = statement.query_map([], |row| row.get("detail")).unwrap();
             let steps: Vec<String> = steps.collect::<rusqlite::Result<_>>().unwrap();
             let of_table = |step: &&String| {
-                ["t", "d", "e", "c"]
+                ["t", "d", "e"]
                     .iter()
                     .any(|alias| step.starts_with(&format!("SCAN {alias}")))
             };
