@@ -414,6 +414,28 @@ async fn all_dead_rows_are_requeued_and_the_history_says_by_whom() {
     }
 }
 
+#[tokio::test]
+async fn an_action_that_the_role_cannot_record_changes_nothing() {
+    let test_store = TestStore::postgres();
+    let rows = Rows::adopted(&test_store).await;
+    let inserted = rows.insert(&[""]).await;
+    tell(&test_store, r#"update "OutboxMessages" set "Attempts" = 5; grant select, update on "OutboxMessages" to app"#).await;
+    let turno = Turno::connect(&test_store.url_as("app")).await.unwrap();
+    let as_app = turno.outbox_table("OutboxMessages");
+    assert_eq!(as_app.stats().await.unwrap().dead, 1);
+    for refused in [
+        as_app.requeue(None).await,
+        as_app.discard(&inserted, "ana").await,
+    ] {
+        let error = refused.unwrap_err();
+        assert!(error.is_refused(), "{error}");
+        assert!(error.to_string().contains("owner of the schema"), "{error}");
+    }
+    assert_eq!(as_app.stats().await.unwrap().dead, 1);
+    // The control: the owner may.
+    assert_eq!(rows.handle.requeue(None).await.unwrap(), 1);
+}
+
 /// Collects what is published; refuses payloads in a set.
 #[derive(Debug, Default)]
 struct Collected {
