@@ -266,6 +266,46 @@ pub struct OutboxStats {
     pub oldest_pending: Option<Duration>,
 }
 
+/// Number of rows of an outbox table that are not processed, per state. At most 100,000 rows are counted, the oldest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutboxTableStats {
+    /// All rows that were counted.
+    pub unprocessed: u64,
+    /// Whether there may be more rows than were counted.
+    pub more: bool,
+    /// Waiting for a relay.
+    pub pending: u64,
+    /// Waiting for their due time.
+    pub scheduled: u64,
+    /// Claimed by relays.
+    pub processing: u64,
+    /// Dead, until an operator requeues or discards them.
+    pub dead: u64,
+    /// Dead, and the later rows of their keys wait.
+    pub blocked: u64,
+    /// Number of keys whose rows are set aside when they are due.
+    pub parked_keys: u64,
+    /// Number of attempts that the rows have had, together.
+    pub attempts: u64,
+    /// Age of the oldest pending row, in milliseconds; `None` if none is pending.
+    #[serde(
+        rename = "oldest_pending_ms",
+        with = "crate::duration::as_optional_ms",
+        default
+    )]
+    pub oldest_pending: Option<Duration>,
+}
+
+/// One page of the rows of an outbox table.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OutboxTablePage {
+    /// In the order of their creation. The `seq` of a row is its id if that is a number, and 0 if not.
+    pub events: Vec<EventView>,
+    /// Cursor of the next page (`after`); absent if this is the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
 named! {
     /// The state of an event.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use crate::http::problem::Problem;
 use crate::http::rate_limit::RequestLimits;
 use crate::metrics::Metrics;
 use crate::options::Options;
-use crate::overview::OverviewPoller;
+use crate::overview::{OverviewPoller, TablePoller};
 use crate::readiness::Readiness;
 use crate::stream::feed::Feeds;
 
@@ -44,7 +44,9 @@ impl App {
     pub(crate) fn new(turno: Turno, options: Options) -> Self {
         let closing = CancellationToken::new();
         let overview = Arc::new(OverviewPoller::new(turno.clone(), String::new()));
-        let metrics = Arc::new(Metrics::new(overview.clone()));
+        let table = options.outbox_table.as_ref();
+        let table = table.map(|name| TablePoller::new(turno.outbox_table(name)));
+        let metrics = Arc::new(Metrics::new(overview.clone(), table));
         let gatekeeper = Gatekeeper::new(turno.clone(), options.admission, options.hosts.clone());
         let feeds = Feeds::new(overview, metrics.feeds.clone(), closing.clone());
         App {

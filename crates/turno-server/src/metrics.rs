@@ -22,7 +22,7 @@ use prometheus_client::registry::Registry;
 pub(crate) use self::counters::Inbox;
 use self::counters::{Locks, Once, Outbox, Sweeper};
 use self::http::{Http, InFlight};
-use crate::overview::OverviewPoller;
+use crate::overview::{OverviewPoller, TablePoller};
 
 /// Content type of [`Metrics::render`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -34,6 +34,8 @@ const PREFIX: &str = "turno";
 pub(crate) struct Metrics {
     registry: Registry,
     overview: Arc<OverviewPoller>,
+    /// Polls an outbox table, if one is configured.
+    table: Option<TablePoller>,
     http: Arc<Http>,
     pub(crate) locks: Locks,
     pub(crate) inbox: Inbox,
@@ -47,7 +49,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(overview: Arc<OverviewPoller>) -> Self {
+    pub(crate) fn new(overview: Arc<OverviewPoller>, table: Option<TablePoller>) -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
         let kind = overview.turno.store().name();
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("store", kind)]);
@@ -73,6 +75,7 @@ impl Metrics {
             once: Once::new(&mut registry),
             sweeper: Sweeper::new(&mut registry),
             overview,
+            table,
             registry,
         }
     }
@@ -97,7 +100,8 @@ impl Metrics {
 
     /// Renders all metrics. Those of the store are left out if it is unavailable.
     pub(crate) async fn render(&self) -> Result<String, std::fmt::Error> {
-        let gauges = store_gauges::collect(&self.overview, PREFIX).await;
+        let table = self.table.as_ref();
+        let gauges = store_gauges::collect(&self.overview, table, PREFIX).await;
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
         text.write_str(&gauges)?;

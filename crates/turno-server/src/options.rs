@@ -53,6 +53,8 @@ pub struct Options {
     pub schedules: Vec<Schedule>,
     /// Relay that publishes the events of the outbox. Default: none in this process.
     pub relay: Option<MakeRelay>,
+    /// Table of the application, adopted as an outbox, whose backlog `/metrics` shows. Default: none.
+    pub outbox_table: Option<String>,
     /// Sets the parent of a request's span. Default: no parent.
     pub set_span_parent: Option<SetSpanParent>,
 }
@@ -77,6 +79,7 @@ impl Default for Options {
             sweep: None,
             schedules: Vec::new(),
             relay: None,
+            outbox_table: None,
             set_span_parent: None,
         }
     }

@@ -10,7 +10,7 @@ use turno::Turno;
 use turno::inbox::QueueStats;
 use turno::lock::LockHolder;
 use turno::once::OnceView;
-use turno::outbox::OutboxStats;
+use turno::outbox::{OutboxStats, OutboxTable, OutboxTableStats};
 use turno::overview::{self, MAX_PAUSE, Overview, pause_after};
 
 /// Error of a poll that was dropped at its timeout.
@@ -66,6 +66,35 @@ impl OverviewPoller {
             outbox,
             once,
         })
+    }
+}
+
+/// Polls the counts of an outbox table, which is no part of the overview: it belongs to the application.
+#[derive(Debug)]
+pub(crate) struct TablePoller {
+    table: OutboxTable,
+    stats: Mutex<Part<OutboxTableStats>>,
+}
+
+impl TablePoller {
+    pub(crate) fn new(table: OutboxTable) -> Self {
+        TablePoller {
+            table,
+            stats: Mutex::default(),
+        }
+    }
+
+    /// The table's name.
+    pub(crate) fn name(&self) -> &str {
+        self.table.table()
+    }
+
+    /// Returns the counts. As [`OverviewPoller::poll`].
+    pub(crate) async fn poll(&self) -> Result<OutboxTableStats, String> {
+        let mut part = self.stats.lock().await;
+        let (mut stats, age) = part.get(self.table.stats()).await?;
+        stats.oldest_pending = stats.oldest_pending.map(|oldest| oldest + age);
+        Ok(stats)
     }
 }
 

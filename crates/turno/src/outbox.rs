@@ -40,7 +40,7 @@ pub use self::relay::{Mode, Relay, RelayReport};
 pub use self::table::{AdoptOutbox, OutboxTable};
 pub use crate::store::{
     AdoptedOutboxTable, Archive, EventState, EventView, OUTBOX_QUEUE, OnDead, OutboxColumns,
-    OutboxStats,
+    OutboxStats, OutboxTablePage, OutboxTableStats,
 };
 
 use crate::Turno;

@@ -152,6 +152,7 @@ async fn run_api(place: CommonOptions, sin_outbox: Option<SinOutbox>) -> Result<
     let db = Db::connect(&place.store).await?;
     let metrics = Metrics {
         turno,
+        publisher: None,
         consumer: None,
     };
     let router = api::router(api::Api { db, announcer }).merge(metrics::router(metrics));
@@ -162,13 +163,15 @@ async fn run_api(place: CommonOptions, sin_outbox: Option<SinOutbox>) -> Result<
 async fn run_worker(place: CommonOptions, options: WorkerOptions) -> Result<()> {
     let settings = Settings::read(&place.config)?;
     let turno = Turno::connect(&place.store).await?;
+    let publisher = RabbitMqPublisher::new(&settings.rabbitmq)?;
     let stop = stop_on_signal()?;
     let metrics = Metrics {
         turno: turno.clone(),
+        publisher: Some(publisher.counts.clone()),
         consumer: None,
     };
     let listener = listen(place.listen).await?;
-    let work = worker::run(&turno, &settings, options, stop.clone());
+    let work = worker::run(&turno, publisher, options, stop.clone());
     let (report, ()) = tokio::try_join!(
         work,
         serve(listener, metrics::router(metrics), stop.clone())
@@ -197,6 +200,7 @@ async fn run_consumer(place: CommonOptions, idempotency: Idempotency) -> Result<
     let stop = stop_on_signal()?;
     let metrics = Metrics {
         turno,
+        publisher: None,
         consumer: Some(counts),
     };
     let listener = listen(place.listen).await?;

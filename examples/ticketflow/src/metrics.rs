@@ -1,8 +1,8 @@
-//! `GET /metrics`, in Prometheus's text format: counts of the outbox and of a consumer.
+//! `GET /metrics`, in Prometheus's text format: counts of the outbox, of a worker and of a consumer.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::extract::State;
@@ -13,11 +13,14 @@ use axum::routing::get;
 use turno::Turno;
 
 use crate::consumer::Counts;
+use crate::publisher::PublisherCounts;
 
 /// Sources of the metrics.
 #[derive(Clone)]
 pub(crate) struct Metrics {
     pub(crate) turno: Turno,
+    /// Counters of a worker; `None` in other processes.
+    pub(crate) publisher: Option<Arc<PublisherCounts>>,
     /// Counters of a consumer; `None` in other processes.
     pub(crate) consumer: Option<Arc<Counts>>,
 }
@@ -48,8 +51,15 @@ impl Metrics {
             ("outbox_dispatched_total", "counter", stats.dispatched),
             ("outbox_oldest_pending_seconds", "gauge", oldest),
         ];
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        if let Some(counts) = &self.publisher {
+            all.extend([
+                ("publisher_sent_total", "counter", read(&counts.sent)),
+                ("publisher_failed_total", "counter", read(&counts.failed)),
+                ("publisher_skipped_total", "counter", read(&counts.skipped)),
+            ]);
+        }
         if let Some(counts) = &self.consumer {
-            let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
             all.extend([
                 ("consumer_handled_total", "counter", read(&counts.handled)),
                 (

@@ -1,5 +1,8 @@
 //! The document's `RabbitMqPublisher`: Turno's sink for RabbitMQ, with a log line per step.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use async_trait::async_trait;
 use turno::sink::{Outage, Outgoing, PublishResult, RabbitMq, Sink, routing_key};
 
@@ -11,12 +14,24 @@ use crate::worker::{LOCK_ID, MAX_ATTEMPTS};
 #[derive(Debug)]
 pub(crate) struct RabbitMqPublisher {
     sink: RabbitMq,
+    pub(crate) counts: Arc<PublisherCounts>,
+}
+
+/// Counters of a worker, as in its log: Exitosos, Fallidos, Omitidos.
+#[derive(Debug, Default)]
+pub(crate) struct PublisherCounts {
+    pub(crate) sent: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) skipped: AtomicU64,
 }
 
 impl RabbitMqPublisher {
     pub(crate) fn new(settings: &RabbitMqSettings) -> turno::Result<Self> {
         let sink = RabbitMq::new(&settings.url())?.exchange(&settings.exchange);
-        Ok(RabbitMqPublisher { sink })
+        Ok(RabbitMqPublisher {
+            sink,
+            counts: Arc::default(),
+        })
     }
 }
 
@@ -43,10 +58,16 @@ impl Sink for RabbitMqPublisher {
             |wanted: fn(&PublishResult) -> bool| fates.iter().filter(|it| wanted(it)).count();
         let sent = count(|result| matches!(result, PublishResult::Sent));
         let skipped = count(|result| matches!(result, PublishResult::Dropped(_)));
+        let failed = fates.len() - sent - skipped;
         tracing::info!(
-            "Procesamiento completado. Exitosos: {sent}, Fallidos: {}, Omitidos: {skipped}",
-            fates.len() - sent - skipped
+            "Procesamiento completado. Exitosos: {sent}, Fallidos: {failed}, Omitidos: {skipped}"
         );
+        let add = |counter: &AtomicU64, many: usize| {
+            counter.fetch_add(many as u64, Ordering::Relaxed);
+        };
+        add(&self.counts.sent, sent);
+        add(&self.counts.failed, failed);
+        add(&self.counts.skipped, skipped);
         fault::here(fault::AFTER_PUBLISH);
         fates
     }

@@ -10,7 +10,6 @@ use turno::Turno;
 use turno::outbox::{Mode, RelayReport};
 
 use crate::publisher::RabbitMqPublisher;
-use crate::settings::Settings;
 
 /// Lock of the leader: only its holder publishes.
 pub(crate) const LOCK_ID: i64 = 42;
@@ -41,11 +40,11 @@ pub(crate) struct WorkerOptions {
 /// Publishes until cancelled.
 pub(crate) async fn run(
     turno: &Turno,
-    settings: &Settings,
+    publisher: RabbitMqPublisher,
     options: WorkerOptions,
     stop: CancellationToken,
 ) -> Result<RelayReport> {
-    let publisher = Arc::new(RabbitMqPublisher::new(&settings.rabbitmq)?);
+    let publisher = Arc::new(publisher);
     let relay = match options.tabla {
         Some(table) => turno.outbox_table(table).relay(publisher),
         None => turno.outbox().relay(publisher),

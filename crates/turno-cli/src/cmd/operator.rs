@@ -2,7 +2,7 @@
 
 use clap::Args;
 use turno::inbox::Inbox;
-use turno::outbox::Outbox;
+use turno::outbox::{Outbox, OutboxTable};
 
 /// For the history.
 #[derive(Debug, Args)]
@@ -25,6 +25,17 @@ impl OperatorArgs {
         match self.reason {
             Some(reason) => inbox.reason(reason),
             None => inbox,
+        }
+    }
+
+    /// Sets user and reason on an outbox table.
+    pub(super) fn outbox_table(self, mut table: OutboxTable) -> OutboxTable {
+        if let Some(user) = self.user {
+            table = table.user(user);
+        }
+        match self.reason {
+            Some(reason) => table.reason(reason),
+            None => table,
         }
     }
 

@@ -9,9 +9,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use turno::inbox::QueueStats;
+use turno::outbox::OutboxTableStats;
 use turno::overview::{Overview, POLL_TIMEOUT};
 
-use crate::overview::{OverviewPoller, TIMED_OUT};
+use crate::overview::{OverviewPoller, TIMED_OUT, TablePoller};
 
 /// Maximum number of queues with their own samples.
 const MAX_QUEUES: usize = 200;
@@ -21,26 +22,49 @@ const STATES: [&str; 4] = ["pending", "scheduled", "processing", "failed"];
 
 type Float = Gauge<f64, AtomicU64>;
 type OfQueue = [(&'static str, String); 1];
+type OfTable = [(&'static str, String); 1];
 type OfState = [(&'static str, &'static str); 1];
 
 /// Polls the store and returns its gauges as text.
-pub(super) async fn collect(overview: &OverviewPoller, prefix: &str) -> String {
-    let polled = tokio::time::timeout(POLL_TIMEOUT, overview.poll()).await;
-    let polled = polled.unwrap_or_else(|_| Err(TIMED_OUT.to_owned()));
-    if let Err(error) = &polled {
-        tracing::warn!(%error, "could not poll the store for /metrics");
-    }
-    render(prefix, polled.ok().as_ref())
+pub(super) async fn collect(
+    overview: &OverviewPoller,
+    table: Option<&TablePoller>,
+    prefix: &str,
+) -> String {
+    let store = polled(overview.poll(), "the store");
+    let rows = async {
+        let table = table?;
+        let what = format!("outbox table {}", table.name());
+        Some((table.name(), polled(table.poll(), &what).await?))
+    };
+    let (store, rows) = tokio::join!(store, rows);
+    render(prefix, store.as_ref(), rows.as_ref())
+}
+
+/// Polls within the timeout. Logs an error.
+async fn polled<T>(poll: impl Future<Output = Result<T, String>>, what: &str) -> Option<T> {
+    let polled = tokio::time::timeout(POLL_TIMEOUT, poll).await;
+    polled
+        .unwrap_or_else(|_| Err(TIMED_OUT.to_owned()))
+        .inspect_err(|error| tracing::warn!(%error, "could not poll {what} for /metrics"))
+        .ok()
 }
 
 /// Renders the gauges. Unknown values are left out, because a zero would be false.
-fn render(prefix: &str, overview: Option<&Overview>) -> String {
+fn render(
+    prefix: &str,
+    overview: Option<&Overview>,
+    rows: Option<&(&str, OutboxTableStats)>,
+) -> String {
     let mut registry = Registry::with_prefix(prefix);
     let up = Gauge::<i64>::default();
     up.set(overview.is_some().into());
     registry.register("store_up", "1 if the store is available, else 0", up);
     inbox(&mut registry, overview);
     outbox(&mut registry, overview);
+    if let Some((table, stats)) = rows {
+        outbox_table(&mut registry, table, stats);
+    }
     locks(&mut registry, overview);
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -148,6 +172,42 @@ fn outbox(registry: &mut Registry, overview: Option<&Overview>) {
     let help = "How long the oldest pending event has been due: the lag of the relay";
     let lag = stats.map(|stats| stats.oldest_pending.unwrap_or_default());
     seconds(registry, "outbox_oldest_pending", help, lag);
+}
+
+/// Registers the gauges of an outbox table.
+fn outbox_table(registry: &mut Registry, table: &str, stats: &OutboxTableStats) {
+    let of_table = [("table", table.to_owned())];
+    let events = Family::<[(&'static str, String); 2], Gauge>::default();
+    for (state, count) in [
+        ("pending", stats.pending),
+        ("scheduled", stats.scheduled),
+        ("processing", stats.processing),
+        ("dead", stats.dead),
+        ("blocked", stats.blocked),
+    ] {
+        let [table] = of_table.clone();
+        let labels = [table, ("state", state.to_owned())];
+        events.get_or_create(&labels).set(as_i64(count));
+    }
+    let help = "Rows of an outbox table that are not processed, by state; at most 100,000 are counted, the oldest";
+    registry.register("outbox_table_events", help, events);
+    let attempts = Family::<OfTable, Gauge>::default();
+    attempts
+        .get_or_create(&of_table)
+        .set(as_i64(stats.attempts));
+    let help = "Attempts that these rows have had, together";
+    registry.register("outbox_table_attempts", help, attempts);
+    let parked = Family::<OfTable, Gauge>::default();
+    parked
+        .get_or_create(&of_table)
+        .set(as_i64(stats.parked_keys));
+    let help = "Ordering keys whose rows are parked";
+    registry.register("outbox_table_parked_keys", help, parked);
+    let oldest = Family::<OfTable, Float>::default();
+    let age = stats.oldest_pending.unwrap_or_default();
+    oldest.get_or_create(&of_table).set(age.as_secs_f64());
+    let help = "Age of the oldest pending row; 0 if none is pending";
+    registry.register_with_unit("outbox_table_oldest_pending", help, Unit::Seconds, oldest);
 }
 
 fn locks(registry: &mut Registry, overview: Option<&Overview>) {

@@ -7,6 +7,7 @@ use serde_json::json;
 use turno::Turno;
 use turno_server::{Admission, Options};
 use turno_testkit::PostgresServer;
+use turno_testkit::conformance::TestStore;
 
 use crate::common::Running;
 
@@ -63,7 +64,8 @@ fn asked_for(name: &str, kind: &str) -> String {
 /// `TURNO_UPDATE_GOLDEN=1` rewrites the file.
 #[tokio::test]
 async fn metrics_are_as_shipped_and_as_documented() {
-    let server = Running::start().await;
+    let test_store = TestStore::sqlite();
+    let server = with_table(&test_store).await;
     // Labelled metrics appear only after the first use: of a request, and of a queue.
     let item = json!({"items": [{"payload": 1}]});
     server.post("/v1/inbox/q", item).await.expect(201);
@@ -95,6 +97,54 @@ async fn metrics_are_as_shipped_and_as_documented() {
         has.collect(),
         "docs/metrics.md has other names or types"
     );
+    server.end().await;
+}
+
+/// Starts a server on a store with an outbox table: two rows are pending and one is dead.
+async fn with_table(test_store: &TestStore) -> Running {
+    let turno = test_store.turno().await;
+    let sql = "create table outbox (id integer primary key, type text, payload text, created_at timestamp, processed_at timestamp, attempts integer not null default 0);
+        insert into outbox (id, type, payload, created_at, processed_at, attempts) values
+          (1, 't', '{}', '2026-11-17 04:00:00', null, 0), (2, 't', '{}', '2026-11-17 04:00:01', null, 2),
+          (3, 't', '{}', '2026-11-17 04:00:02', null, 5), (4, 't', '{}', '2026-11-17 04:00:03', '2026-11-17 04:00:04', 1)";
+    if test_store.is_sqlite() {
+        test_store.sqlite_connection().execute_batch(sql).unwrap();
+    } else {
+        let client = test_store.postgres_connection().await;
+        client.batch_execute(sql).await.unwrap();
+    }
+    turno.adopt_outbox("outbox").apply().await.unwrap();
+    let options = Options {
+        outbox_table: Some("outbox".to_owned()),
+        ..Options::default()
+    };
+    Running::on(turno, options).await
+}
+
+#[tokio::test]
+async fn an_outbox_table_is_counted_if_it_is_configured() {
+    for test_store in [TestStore::sqlite(), TestStore::postgres()] {
+        let server = with_table(&test_store).await;
+        let text = scrape(&server).await;
+        for (state, count) in [("pending", 2.0), ("processing", 0.0), ("dead", 1.0)] {
+            let series = format!("turno_outbox_table_events{{table=\"outbox\",state=\"{state}\"}}");
+            assert_eq!(value(&text, &series), count, "{state}");
+        }
+        let of_table = |name: &str| {
+            value(
+                &text,
+                &format!("turno_outbox_table_{name}{{table=\"outbox\"}}"),
+            )
+        };
+        assert_eq!((of_table("attempts"), of_table("parked_keys")), (7.0, 0.0));
+        assert!(of_table("oldest_pending_seconds") > 0.0);
+        // Turno's own outbox is another one.
+        assert_eq!(value(&text, "turno_outbox_events{state=\"pending\"}"), 0.0);
+        server.end().await;
+    }
+    // The control: without the setting there are no such metrics.
+    let server = Running::start().await;
+    assert!(!scrape(&server).await.contains("outbox_table"));
     server.end().await;
 }
 

@@ -7,8 +7,8 @@ pub use turno_api::adopt::*;
 use uuid::Uuid;
 
 use super::{
-    AdoptOutboxTable, AdoptedOutboxTable, EventState, EventView, OutboxClaim, OutboxRow,
-    OutboxRowsSettle, OutboxSettled, OutboxStats,
+    AdoptOutboxTable, AdoptedOutboxTable, EventState, OutboxClaim, OutboxDiscard, OutboxRequeue,
+    OutboxRow, OutboxRowsSettle, OutboxSettled, OutboxTablePage, OutboxTableStats,
 };
 use crate::error::{Error, Result};
 
@@ -105,28 +105,34 @@ pub trait AdoptStore {
         Err(no_outbox_tables())
     }
 
-    /// Returns the number of rows per state.
-    async fn outbox_table_stats(&self, _: &AdoptedOutboxTable) -> Result<OutboxStats> {
+    /// Returns whether a row is pending or claimed. Reads no processed row.
+    async fn outbox_table_has_pending(&self, _: &AdoptedOutboxTable) -> Result<bool> {
         Err(no_outbox_tables())
     }
 
-    /// Returns one page of the rows in one state: at most `limit` after the first `skip`.
+    /// Returns the number of rows per state. Reads no processed row.
+    async fn outbox_table_stats(&self, _: &AdoptedOutboxTable) -> Result<OutboxTableStats> {
+        Err(no_outbox_tables())
+    }
+
+    /// Returns one page of the rows in one state: at most `limit`, after the place of a row, which is JSON (`next` of another page).
     async fn outbox_table_list(
         &self,
         _: &AdoptedOutboxTable,
         _state: EventState,
-        _skip: u64,
+        _after: Option<&str>,
         _limit: u32,
-    ) -> Result<Vec<EventView>> {
+    ) -> Result<OutboxTablePage> {
         Err(no_outbox_tables())
     }
 
-    /// Makes dead rows pending again, the given ones or all. Returns how many.
-    async fn outbox_table_requeue(
-        &self,
-        _: &AdoptedOutboxTable,
-        _ids: Option<&[Uuid]>,
-    ) -> Result<u64> {
+    /// Makes dead rows pending again, the given ones or all, and writes the history. Returns how many.
+    async fn outbox_table_requeue(&self, _: &AdoptedOutboxTable, _: &OutboxRequeue) -> Result<u64> {
+        Err(no_outbox_tables())
+    }
+
+    /// Marks rows that are not claimed as processed, so that they are never published, and writes the history. Returns how many.
+    async fn outbox_table_discard(&self, _: &AdoptedOutboxTable, _: &OutboxDiscard) -> Result<u64> {
         Err(no_outbox_tables())
     }
 }

@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 pub use turno_api::outbox::{
     AfterRefusal, Archive, ClaimedEvent, Deferral, EventState, EventView, MAX_BATCH, NewEvent,
     OUTBOX_QUEUE, OnDead, Order, OutboxClaim, OutboxDiscard, OutboxEmit, OutboxLead, OutboxList,
-    OutboxRequeue, OutboxSettle, OutboxSettled, OutboxStats, Refusal,
+    OutboxRequeue, OutboxSettle, OutboxSettled, OutboxStats, OutboxTablePage, OutboxTableStats,
+    Refusal,
 };
 use uuid::Uuid;
 

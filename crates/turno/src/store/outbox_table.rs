@@ -13,7 +13,8 @@ use uuid::Uuid;
 use super::outbox::Envelope;
 use super::sql_text::quote;
 use super::{
-    AfterRefusal, AttemptError, ClaimedEvent, EventState, EventView, ItemId, OutboxSettle,
+    AfterRefusal, AttemptError, ClaimedEvent, EventState, EventView, ItemId, OutboxDiscard,
+    OutboxSettle, OutboxTablePage,
 };
 use crate::error::{Error, Kind, Result};
 
@@ -28,6 +29,9 @@ pub(crate) const ERROR_LENGTH: u32 = 4000;
 
 /// Number of due rows that a claim looks at first. If all of them wait for other rows of their keys, it looks at all.
 pub(crate) const CANDIDATES: u32 = 1000;
+
+/// Maximum number of rows that are counted.
+pub(crate) const MAX_COUNTED_ROWS: u32 = 100_000;
 
 /// Parameters of `AdoptStore::outbox_table_adopt`. A column that is not named is recognized by its usual names.
 #[derive(Debug, Clone, Default)]
@@ -88,6 +92,20 @@ pub struct OutboxColumns {
     pub correlation_id: Option<String>,
 }
 
+impl OutboxColumns {
+    /// Returns the columns that order rows.
+    pub(crate) fn place(&self) -> Vec<&str> {
+        let OutboxColumns {
+            order, created, id, ..
+        } = self;
+        order
+            .iter()
+            .chain([created, id])
+            .map(String::as_str)
+            .collect()
+    }
+}
+
 /// The record of an adoption, as it is stored in the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -140,6 +158,8 @@ pub(crate) struct TableFacts {
     /// The table as SQL writes it.
     pub(crate) quoted: String,
     pub(crate) id_type: String,
+    /// Types of the columns that order rows.
+    pub(crate) place_types: Vec<String>,
     pub(crate) created_type: String,
     pub(crate) processed_type: String,
     /// Maximum length of an error, in characters.
@@ -175,6 +195,7 @@ impl AdoptedOutboxTable {
             "max_attempts" => self.max_attempts.to_string(),
             "id_type" => self.facts.id_type.clone(),
             "error_length" => self.facts.error_length.to_string(),
+            "max_counted_rows" => MAX_COUNTED_ROWS.to_string(),
             // Not reachable: the templates are constants, and tests run each of them.
             other => format!("{{{other}}}"),
         }
@@ -182,14 +203,7 @@ impl AdoptedOutboxTable {
 
     /// Returns the columns that order rows.
     pub(crate) fn place(&self) -> Vec<&str> {
-        let OutboxColumns {
-            order, created, id, ..
-        } = &self.columns;
-        order
-            .iter()
-            .chain([created, id])
-            .map(String::as_str)
-            .collect()
+        self.columns.place()
     }
 
     /// Returns names and definitions of the indexes. `is_open` is the condition of rows that are not processed.
@@ -250,6 +264,10 @@ impl AdoptedOutboxTable {
         } else {
             event.to_string()
         }
+    }
+
+    pub(crate) fn row_ids(&self, events: &[Uuid]) -> Vec<String> {
+        events.iter().map(|id| self.row_id(*id)).collect()
     }
 
     /// The first half of the ids of this table's events, if its own ids are numbers.
@@ -529,10 +547,19 @@ impl OutboxRowsSettle {
     }
 }
 
+/// Returns the error that a discarded row keeps, so that the application sees why the row was never published.
+pub(crate) fn discard_error(ask: &OutboxDiscard) -> String {
+    match &ask.reason {
+        Some(reason) => format!("discarded by {}: {reason}", ask.user),
+        None => format!("discarded by {}", ask.user),
+    }
+}
+
 /// A row of a list, before it is shown.
 #[derive(Debug)]
 pub(crate) struct ListedRow {
-    pub(crate) seq: i64,
+    /// Its place in the order of rows, as a JSON array of the values of [`OutboxColumns::place`].
+    pub(crate) place: String,
     pub(crate) row: OutboxRow,
     pub(crate) has_time: bool,
     pub(crate) by: Option<String>,
@@ -549,8 +576,39 @@ fn json_text(payload: String) -> String {
     }
 }
 
+/// Returns the template of a list of rows in one state. Whether they are processed is said in a way that fits the indexes.
+pub(crate) fn list_template(template: &str, state: EventState) -> String {
+    let is_listed = match state {
+        EventState::Dispatched | EventState::Discarded => "not ({open t})",
+        _ => "{open t}",
+    };
+    template.replace("{listed t}", is_listed)
+}
+
+/// The error for a cursor that no page of this table has returned.
+pub(crate) fn wrong_cursor() -> Error {
+    Error::invalid(
+        "after",
+        "after is not a cursor of this table: use `next` of the previous page",
+    )
+}
+
 impl ListedRow {
-    pub(crate) fn view(self, table: &AdoptedOutboxTable, state: EventState) -> EventView {
+    /// Returns the rows as a page. It is the last one if it is not full.
+    pub(crate) fn page(
+        rows: Vec<ListedRow>,
+        table: &AdoptedOutboxTable,
+        state: EventState,
+        limit: u32,
+    ) -> OutboxTablePage {
+        let next = turno_api::page::next(&rows, limit, |row| row.place.clone());
+        OutboxTablePage {
+            events: rows.into_iter().map(|row| row.view(table, state)).collect(),
+            next,
+        }
+    }
+
+    fn view(self, table: &AdoptedOutboxTable, state: EventState) -> EventView {
         let OutboxRow {
             id,
             kind,
@@ -564,7 +622,7 @@ impl ListedRow {
         } = self.row;
         let error = self.error.filter(|error| !error.is_empty());
         EventView {
-            seq: ItemId(self.seq),
+            seq: ItemId(id.parse().unwrap_or(0)),
             id: table.event_id(&id),
             state,
             kind: Some(kind),

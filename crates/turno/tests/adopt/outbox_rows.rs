@@ -10,7 +10,8 @@ use turno::Turno;
 use turno::outbox::{EventState, Mode, OnDead, OutboxTable, Relay, RelayReport};
 use turno::sink::{Outage, Outgoing, PublishResult, Sink};
 use turno::store::{
-    AdoptedOutboxTable, AfterRefusal, Order, OutboxClaim, OutboxRow, OutboxRowsSettle,
+    AdoptedOutboxTable, AfterRefusal, History, HistoryEvent, Order, OutboxClaim, OutboxRow,
+    OutboxRowsSettle, Part,
 };
 use turno_testkit::conformance::TestStore;
 use turno_testkit::eventually_async;
@@ -255,12 +256,14 @@ async fn a_refusal_counts_an_attempt_and_the_last_one_makes_the_row_dead() {
             .handle
             .list(EventState::Blocked, None, 10)
             .await
-            .unwrap();
+            .unwrap()
+            .events;
         assert_eq!(blocked.len(), 1);
         assert_eq!((blocked[0].id, blocked[0].refused), (inserted[0], 5));
         assert!(blocked[0].errors[0].error.starts_with("5: unroutable"));
         let stats = rows.handle.stats().await.unwrap();
-        assert_eq!((stats.total, stats.blocked, stats.pending), (2, 1, 1));
+        assert_eq!((stats.unprocessed, stats.blocked, stats.pending), (2, 1, 1));
+        assert_eq!((stats.attempts, stats.more), (5, false));
         assert!(stats.oldest_pending.is_some());
         assert_eq!(rows.handle.requeue(Some(&[inserted[1]])).await.unwrap(), 0);
         assert_eq!(rows.handle.requeue(Some(&[inserted[0]])).await.unwrap(), 1);
@@ -289,6 +292,148 @@ async fn a_deferred_row_waits_without_an_attempt_and_a_doubtful_one_is_labelled(
         assert_eq!((claimed[0].doubtful, claimed[0].refused), (1, 0));
         assert_eq!(rows.handle.stats().await.unwrap().processing, 1);
     }
+}
+
+#[tokio::test]
+async fn a_page_begins_where_the_last_one_ended_whatever_happens_meanwhile() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        let inserted = rows.insert(&[""; 9]).await;
+        // Two with the same time are ordered by their ids.
+        tell(&test_store, r#"update "OutboxMessages" set "OccurredAt" = '2026-11-17 04:00:00.003+00:00' where "PayloadJson" in ('4', '5')"#).await;
+        let mut listed = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let list = rows.handle.list(EventState::Pending, after.as_deref(), 2);
+            let page = list.await.unwrap();
+            listed.extend(page.events.iter().map(|event| event.id));
+            let Some(next) = page.next else { break };
+            after = Some(next);
+            // Rows of the pages before are published, which would shift a page that is counted from the first row.
+            let (token, claimed) = rows.claim_with(1, Order::AsEmitted, LONG).await;
+            let sent = ids(&claimed);
+            rows.settle(&OutboxRowsSettle {
+                sent,
+                ..settlement(token)
+            })
+            .await;
+        }
+        assert_eq!(listed, inserted);
+        let dispatched = rows.handle.list(EventState::Dispatched, None, 10);
+        assert_eq!(dispatched.await.unwrap().events.len(), 4);
+        for wrong in ["7", "WyJub3doZW4iXQ", "WyJub3doZW4iLCJub3doZXJlIl0x"] {
+            let list = rows.handle.list(EventState::Pending, Some(wrong), 2);
+            assert_eq!(list.await.unwrap_err().field(), Some("after"), "{wrong}");
+        }
+    }
+}
+
+/// Returns the history of the table, newest first: what happened, to how many rows, by whom and why.
+async fn history(rows: &Rows<'_>) -> Vec<(HistoryEvent, u64, String, String)> {
+    let ask = History {
+        resource: Some(rows.table.table.clone()),
+        part: Some(Part::Outbox),
+        ..History::default()
+    };
+    let entries = rows.turno.history(ask).await.unwrap().into_iter();
+    let shown = entries.map(|entry| {
+        let user = entry.actor.unwrap_or_default();
+        let reason = entry.reason.unwrap_or_default();
+        (entry.event, entry.count.unwrap_or(0), user, reason)
+    });
+    shown.collect()
+}
+
+#[tokio::test]
+async fn a_discarded_row_is_never_published_and_the_history_says_by_whom() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        let inserted = rows.insert(&["a", "a", "b", "c"]).await;
+        // The first row is dead and blocks its key, the third one is claimed.
+        let (token, claimed) = rows.claim(1).await;
+        let dead = AfterRefusal::Dead(OnDead::Block);
+        let refused = vec![(claimed[0].id.clone(), "no".to_owned(), dead)];
+        rows.settle(&OutboxRowsSettle {
+            refused,
+            ..settlement(token)
+        })
+        .await;
+        let (_, claimed) = rows.claim(1).await;
+        assert_eq!(payloads(&claimed), ["2"]);
+        let operator = rows.handle.clone().reason("a test ticket");
+        let chosen = [inserted[0], inserted[2], inserted[3]];
+        // The claimed row may be published at this moment, so it is left out.
+        assert_eq!(operator.discard(&chosen, "ana").await.unwrap(), 2);
+        assert_eq!(operator.discard(&chosen, "ana").await.unwrap(), 0);
+        let discarded = rows.handle.list(EventState::Discarded, None, 10).await;
+        let discarded = discarded.unwrap().events;
+        let found: Vec<Uuid> = discarded.iter().map(|event| event.id).collect();
+        assert_eq!(found, [inserted[0], inserted[3]]);
+        let error = &discarded[1].errors[0].error;
+        assert_eq!(error, "discarded by ana: a test ticket");
+        let dispatched = rows.handle.list(EventState::Dispatched, None, 10).await;
+        assert_eq!(dispatched.unwrap().events.len(), 0);
+        // The row behind the dead one goes on. The control: it waited until now.
+        assert_eq!(payloads(&rows.claim(10).await.1), ["1"]);
+        let expected = (
+            HistoryEvent::Discarded,
+            2,
+            "ana".to_owned(),
+            "a test ticket".to_owned(),
+        );
+        assert_eq!(history(&rows).await, [expected]);
+        let invalid = rows.handle.discard(&chosen, "").await.unwrap_err();
+        assert_eq!(invalid.field(), Some("user"));
+    }
+}
+
+#[tokio::test]
+async fn all_dead_rows_are_requeued_and_the_history_says_by_whom() {
+    for test_store in test_stores() {
+        let rows = Rows::adopted(&test_store).await;
+        rows.insert(&[""; 1200]).await;
+        tell(
+            &test_store,
+            r#"update "OutboxMessages" set "Attempts" = 5 where "PayloadJson" <> '7'"#,
+        )
+        .await;
+        let operator = rows.handle.clone().user("ben").reason("fixed");
+        assert_eq!(operator.requeue(None).await.unwrap(), 1199);
+        assert_eq!(operator.requeue(None).await.unwrap(), 0);
+        let stats = rows.handle.stats().await.unwrap();
+        assert_eq!((stats.pending, stats.dead), (1200, 0));
+        let entry = |count| {
+            (
+                HistoryEvent::Requeued,
+                count,
+                "ben".to_owned(),
+                "fixed".to_owned(),
+            )
+        };
+        assert_eq!(history(&rows).await, [entry(199), entry(1000)]);
+    }
+}
+
+#[tokio::test]
+async fn an_action_that_the_role_cannot_record_changes_nothing() {
+    let test_store = TestStore::postgres();
+    let rows = Rows::adopted(&test_store).await;
+    let inserted = rows.insert(&[""]).await;
+    tell(&test_store, r#"update "OutboxMessages" set "Attempts" = 5; grant select, update on "OutboxMessages" to app"#).await;
+    let turno = Turno::connect(&test_store.url_as("app")).await.unwrap();
+    let as_app = turno.outbox_table("OutboxMessages");
+    assert_eq!(as_app.stats().await.unwrap().dead, 1);
+    for refused in [
+        as_app.requeue(None).await,
+        as_app.discard(&inserted, "ana").await,
+    ] {
+        let error = refused.unwrap_err();
+        assert!(error.is_refused(), "{error}");
+        assert!(error.to_string().contains("owner of the schema"), "{error}");
+    }
+    assert_eq!(as_app.stats().await.unwrap().dead, 1);
+    // The control: the owner may.
+    assert_eq!(rows.handle.requeue(None).await.unwrap(), 1);
 }
 
 /// Collects what is published; refuses payloads in a set.
@@ -413,7 +558,10 @@ async fn a_dead_row_parks_its_key_and_a_requeue_publishes_all_in_order() {
             (1, 7, 3)
         );
         let stats = rows.handle.stats().await.unwrap();
-        assert_eq!((stats.dead, stats.parked_keys, stats.dispatched), (3, 1, 1));
+        assert_eq!(
+            (stats.dead, stats.parked_keys, stats.unprocessed),
+            (3, 1, 3)
+        );
         assert_eq!(rows.handle.requeue(Some(&inserted[..1])).await.unwrap(), 3);
         let sink = Arc::new(Collected::default());
         run(&rows, vec![relay(sink.clone())]).await;
@@ -470,8 +618,15 @@ async fn a_table_with_numbers_as_ids_is_published_with_stable_ids() {
         tell(&test_store, "create table outbox (id {id}, type text, payload text, created_at timestamp, processed boolean); insert into outbox (type, payload, created_at) values ('a', '1', '2026-11-17 04:00:00'), ('b', '2', '2026-11-17 04:00:00')").await;
         turno.adopt_outbox("outbox").apply().await.unwrap();
         let handle = turno.outbox_table("outbox");
-        let before = handle.list(EventState::Pending, None, 10).await.unwrap();
+        let before = handle.list(EventState::Pending, None, 1).await.unwrap();
+        let rest = handle
+            .list(EventState::Pending, before.next.as_deref(), 10)
+            .await
+            .unwrap();
+        assert_eq!(rest.next, None);
+        let before = [before.events, rest.events].concat();
         assert_eq!(before.len(), 2);
+        assert_eq!((before[0].seq.0, before[1].seq.0), (1, 2));
         let sink = Arc::new(Collected::default());
         let stop = CancellationToken::new();
         let work = tokio::spawn(
@@ -480,7 +635,7 @@ async fn a_table_with_numbers_as_ids_is_published_with_stable_ids() {
                 .run(stop.clone().cancelled_owned()),
         );
         eventually_async(LONG, "both rows", async || {
-            (handle.stats().await.unwrap().dispatched == 2).then_some(())
+            (!handle.has_pending().await.unwrap()).then_some(())
         })
         .await;
         stop.cancel();
@@ -491,4 +646,61 @@ async fn a_table_with_numbers_as_ids_is_published_with_stable_ids() {
         let flag = ask(&test_store, "select count(*) from outbox where processed").await;
         assert_eq!(flag, "2");
     }
+}
+
+/// The indexes of a table, and whether the planner has statistics.
+#[derive(Clone, Copy, PartialEq)]
+enum Indexes {
+    AsAdopted,
+    Analyzed,
+    Dropped,
+}
+
+const PROCESSED_ROWS: i64 = 100_000;
+
+/// Returns how many rows PostgreSQL reads while a relay publishes a hundred rows of a table with very many processed ones.
+async fn rows_read(indexes: Indexes) -> i64 {
+    let test_store = TestStore::postgres();
+    let rows = Rows::adopted(&test_store).await;
+    tell(&test_store, &format!(r#"insert into "OutboxMessages" ("Id", "Type", "PayloadJson", "OccurredAt", "DispatchedAt", "AggregateId")
+        select gen_random_uuid(), 'TicketCreatedEvent', '0', now() - interval '1 day', now(), 'k' || n % 20 from generate_series(1, {PROCESSED_ROWS}) n"#)).await;
+    let keys: Vec<String> = (0..100).map(|number| format!("k{}", number % 20)).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    rows.insert(&keys).await;
+    match indexes {
+        Indexes::AsAdopted => {}
+        Indexes::Analyzed => tell(&test_store, r#"analyze "OutboxMessages""#).await,
+        Indexes::Dropped => {
+            let drop = |name: &String| format!(r#"drop index "{name}";"#);
+            let sql: String = rows.table.indexes.iter().map(drop).collect();
+            tell(&test_store, &sql).await;
+        }
+    }
+    let count = r#"select seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relname = 'OutboxMessages'"#;
+    // The server counts what a session has read when the session ends.
+    let sessions = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend' and application_name like 'turno%'";
+    let before: i64 = ask(&test_store, count).await.parse().unwrap();
+    let sink = Arc::new(Collected::default());
+    let relay = rows.handle.relay(sink.clone()).batch(10);
+    run(&rows, vec![relay]).await;
+    assert_eq!(sink.all().len(), 100);
+    assert_eq!(rows.handle.stats().await.unwrap().unprocessed, 0);
+    drop((rows, sink));
+    eventually_async(LONG, "the sessions to end", async || {
+        (ask(&test_store, sessions).await == "0").then_some(())
+    })
+    .await;
+    let after: i64 = ask(&test_store, count).await.parse().unwrap();
+    after - before
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_reads_no_processed_rows() {
+    for indexes in [Indexes::AsAdopted, Indexes::Analyzed] {
+        let read = rows_read(indexes).await;
+        assert!((100..PROCESSED_ROWS / 5).contains(&read), "{read}");
+    }
+    // The control: without the indexes of adopt, each claim reads all rows.
+    let read = rows_read(Indexes::Dropped).await;
+    assert!(read > PROCESSED_ROWS * 5, "{read}");
 }

@@ -1,5 +1,6 @@
 //! Public interface: messages, API, metrics, configuration.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use lapin::types::AMQPValue;
@@ -80,6 +81,20 @@ async fn mensajes_como_en_el_documento(stage: Stage) {
         assert_eq!(actor.metric("outbox_dispatched_total").await.unwrap(), 2);
         assert_eq!(actor.metric("outbox_pending").await.unwrap(), 0);
     }
+    assert_eq!(worker.metric("publisher_sent_total").await.unwrap(), 2);
+    assert_eq!(worker.metric("publisher_skipped_total").await.unwrap(), 0);
+    let consumer = stage.start(&["consumer"]);
+    let mut exported = BTreeSet::new();
+    for actor in [&worker, &api, &consumer] {
+        let (_, text) = actor.call("GET", "/metrics", &[], None).await.unwrap();
+        let samples = text.as_str().unwrap().lines();
+        let samples = samples.filter(|line| !line.starts_with('#'));
+        let names = samples.filter_map(|line| line.split(' ').next());
+        exported.extend(names.map(str::to_owned));
+    }
+    // The shipped dashboard has a panel for each of them, which the tests of the packages check.
+    let golden = include_str!("../golden/metrics.txt");
+    assert_eq!(exported, golden.lines().map(str::to_owned).collect());
 }
 
 /// A rejected request leaves no ticket and no event.

@@ -114,7 +114,7 @@ async fn con_el_lock_42_cada_evento_se_publica_una_vez() {
         let next = |worker: &Actor| worker.process.lines().next(Duration::ZERO);
         let mut lines = new.iter().filter_map(next);
         lines
-            .any(|line| line.contains("the only relay now"))
+            .any(|line| line.contains("this relay is the leader"))
             .then_some(())
     });
     for number in 200..220 {
@@ -141,7 +141,7 @@ async fn el_lock_42_es_el_mismo() {
     change(&ef.pool, 1, 1).await;
     document_worker(&ef, None).await;
     old.unlock().await;
-    new.await_log("the only relay now").unwrap();
+    new.await_log("this relay is the leader").unwrap();
     assert!(!old.run().await, "lock 42 is taken");
     change(&ef.pool, 1, 2).await;
     ef.await_dispatched(2).await;

@@ -110,7 +110,7 @@ impl Stage {
     pub fn crew(&self, consumer: &[&str], fault: Option<&str>) -> Crew {
         let consumers = (0..2).map(|_| self.start(consumer)).collect();
         let first = self.cast.start(&["worker"], fault).unwrap();
-        first.await_log("the only relay now").unwrap();
+        first.await_log("this relay is the leader").unwrap();
         let mut workers = vec![first];
         workers.extend((0..2).map(|_| self.cast.start(&["worker"], fault).unwrap()));
         Crew { workers, consumers }

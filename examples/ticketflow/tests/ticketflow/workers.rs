@@ -24,7 +24,7 @@ async fn escenario_1_worker_unico_procesando(stage: Stage) {
     let _consumers = [stage.start(&["consumer"]), stage.start(&["consumer"])];
     let worker = stage.start(&["worker"]);
     for line in [
-        "the only relay now",
+        "this relay is the leader",
         "Procesando 50 mensajes del Outbox (Lock ID: 42)",
         "✅ Mensaje publicado: TicketCreatedEvent (ID: ",
         "Procesamiento completado. Exitosos: 50, Fallidos: 0, Omitidos: 0",
@@ -108,7 +108,7 @@ async fn un_worker_pausado_no_registra_nada(stage: Stage) {
     let tap = stage.tap().await;
     let consumer = stage.start(&["consumer"]);
     let paused = stage.start_doomed(&["worker"], "stop@despues-de-publicar");
-    paused.await_log("the only relay now").unwrap();
+    paused.await_log("this relay is the leader").unwrap();
     let api = stage.start(&["api"]);
     api.create("published by the one, recorded by the other")
         .await
@@ -117,7 +117,7 @@ async fn un_worker_pausado_no_registra_nada(stage: Stage) {
     assert_eq!(stage.stats().await.dispatched, 0);
     let next = stage.start(&["worker"]);
     // A frozen process keeps its session: the server ends it after five seconds without a sign of life. A lease expires.
-    next.await_log("the only relay now").unwrap();
+    next.await_log("this relay is the leader").unwrap();
     stage
         .await_stats("the other to record it", |stats| stats.dispatched == 1)
         .await;

@@ -7,6 +7,7 @@ use clap::Args;
 use turno_api::outbox;
 use uuid::Uuid;
 
+use super::table::TableArgs;
 use crate::context::Context;
 
 /// Discard dead and blocked events: never publish them
@@ -14,11 +15,16 @@ use crate::context::Context;
 #[command(after_help = "\
 Events that were blocked behind a discarded one continue; parked ones wait until they are requeued.
 Ids that are not of dead or blocked events are ignored.
-The user is stored in the history and, as long as dispatched events are kept, with the event id.")]
+The user is stored in the history and, as long as dispatched events are kept, with the event id.
+With --table, pending and scheduled events can be discarded, too. Their rows stay in the table,
+marked as processed, with an error that contains user and reason.")]
 pub(crate) struct DiscardArgs {
     /// Ids, as `turno outbox list --state dead` shows them
     #[arg(value_name = "ID", required = true, value_parser = super::id)]
     id: Vec<Uuid>,
+
+    #[command(flatten)]
+    table: TableArgs,
 
     /// Reason, for the history
     #[arg(long, value_name = "TEXT")]
@@ -42,6 +48,13 @@ pub(crate) async fn run(context: &Context, args: DiscardArgs) -> Result<ExitCode
         .unwrap_or_else(login);
     let discarded = context
         .with_store(async |turno| {
+            if let Some(table) = args.table.table {
+                let mut table = turno.outbox_table(table);
+                if let Some(reason) = args.reason {
+                    table = table.reason(reason);
+                }
+                return Ok(table.discard(&args.id, &user).await?);
+            }
             let mut outbox = turno.outbox();
             if let Some(reason) = args.reason {
                 outbox = outbox.reason(reason);

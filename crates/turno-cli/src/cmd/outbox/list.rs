@@ -10,9 +10,10 @@ use turno::inbox::ItemId;
 use turno::outbox::{EventState, EventView};
 use turno_api::{outbox, page};
 
-use super::table::{EventSource, TableArgs};
+use super::table::TableArgs;
 use super::view::since;
 use crate::context::Context;
+use crate::fail::Usage;
 use crate::output::{number, optional, page, time};
 use crate::payload::{self, cut, printable};
 
@@ -37,34 +38,69 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
 
-    /// Only events after this number: the last one of the previous page
-    #[arg(long, value_name = "SEQ", allow_negative_numbers = true)]
-    after: Option<i64>,
+    /// Only events after this number, the last one of the previous page; of a table, the cursor below the previous page
+    #[arg(long, value_name = "SEQ", allow_hyphen_values = true)]
+    after: Option<String>,
 
     #[command(flatten)]
     table: TableArgs,
 }
 
 pub(crate) async fn run(context: &Context, args: ListArgs) -> Result<ExitCode> {
-    let (after, limit) = (args.after.map(ItemId), page(args.limit));
-    let table = args.table.table;
+    match &args.table.table {
+        Some(table) => of_table(context, &args, table).await?,
+        None => of_outbox(context, &args).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn of_outbox(context: &Context, args: &ListArgs) -> Result<()> {
+    let after = args.after.as_deref().map(seq).transpose()?;
+    let limit = page(args.limit);
     let events = context
-        .read_store(async |turno| {
-            let source = EventSource::new(turno, table.clone());
-            Ok(source.list(args.state, after, limit).await?)
-        })
+        .read_store(async |turno| Ok(turno.outbox().list(args.state, after, limit).await?))
         .await?;
     if context.output.is_json() {
         let next = page::next(&events, limit, |event| event.seq);
-        context.output.json(&outbox::Events { events, next })?;
-    } else if events.is_empty() {
-        context
-            .output
-            .line(&format!("no event is {}", args.state))?;
-    } else {
-        show(context, args.state, &events)?;
+        return context.output.json(&outbox::Events { events, next });
     }
-    Ok(ExitCode::SUCCESS)
+    show(context, args.state, &events, Seq::Shown)
+}
+
+async fn of_table(context: &Context, args: &ListArgs, table: &str) -> Result<()> {
+    let (after, limit) = (args.after.as_deref(), page(args.limit));
+    let rows = context
+        .read_store(async |turno| {
+            let table = turno.outbox_table(table);
+            Ok(table.list(args.state, after, limit).await?)
+        })
+        .await?;
+    if context.output.is_json() {
+        return context.output.json(&rows);
+    }
+    show(context, args.state, &rows.events, Seq::Hidden)?;
+    match rows.next {
+        Some(next) => context.output.line(&format!("next page: --after {next}")),
+        None => Ok(()),
+    }
+}
+
+/// Parses the number of an event.
+fn seq(text: &str) -> Result<ItemId, Usage> {
+    let number = text.parse().map(ItemId);
+    number.map_err(|_| {
+        Usage::new(
+            "after",
+            "after must be a number: the last one of the previous page",
+        )
+    })
+}
+
+/// Whether events have numbers. The rows of a table have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seq {
+    Shown,
+    Hidden,
 }
 
 /// A column: title, whether an event has a value for it, and the value.
@@ -110,12 +146,19 @@ const COLUMNS: [Column; 6] = [
     ),
 ];
 
-fn show(context: &Context, state: EventState, events: &[EventView]) -> Result<()> {
+fn show(context: &Context, state: EventState, events: &[EventView], seq: Seq) -> Result<()> {
+    if events.is_empty() {
+        return context.output.line(&format!("no event is {state}"));
+    }
     let at = since(state).to_uppercase();
     let columns = COLUMNS.iter();
     let columns: Vec<&Column> = columns
         .filter(|(_, has, _)| events.iter().any(has))
         .collect();
+    let first = match seq {
+        Seq::Shown => 0,
+        Seq::Hidden => 1,
+    };
     let mut header = vec!["SEQ", "ID", &at];
     header.extend(columns.iter().map(|(title, ..)| title));
     let rows = events.iter().map(|event| {
@@ -125,7 +168,10 @@ fn show(context: &Context, state: EventState, events: &[EventView]) -> Result<()
             optional(event.at.map(time)),
         ];
         row.extend(columns.iter().map(|(.., cell)| cell(event)));
-        row
+        row.split_off(first)
     });
-    context.output.short_table(&header, WHOLE, rows.collect())
+    let whole = WHOLE - first;
+    context
+        .output
+        .short_table(&header[first..], whole, rows.collect())
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno::outbox::RelayReport;
 
-pub(crate) use self::inside::{Inside, has_unsigned_webhook};
+pub(crate) use self::inside::{Inside, configured_table, has_unsigned_webhook};
 use self::watch::{End, Watch};
 use super::table::EventSource;
 use crate::context::Context;

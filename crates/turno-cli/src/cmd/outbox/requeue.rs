@@ -16,8 +16,7 @@ use crate::progress;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Requeued events have all their attempts again. Events parked behind them are requeued too, in order.
-Ids that are not of dead or blocked events are ignored.
-With --table there is no entry in the history.")]
+Ids that are not of dead or blocked events are ignored.")]
 pub(crate) struct RequeueArgs {
     /// Ids, as `turno outbox list --state dead` shows them
     #[arg(value_name = "ID", required_unless_present = "all", value_parser = super::id)]
@@ -40,7 +39,8 @@ pub(crate) async fn run(context: &Context, args: RequeueArgs) -> Result<ExitCode
     let requeued = context
         .with_store(async |turno| {
             if let Some(table) = args.table.table {
-                return Ok(turno.outbox_table(table).requeue(which).await?);
+                let table = args.operator.outbox_table(turno.outbox_table(table));
+                return Ok(table.requeue(which).await?);
             }
             let outbox = args.operator.outbox(turno.outbox());
             Ok(outbox.requeue(which).await?)

@@ -1,8 +1,7 @@
 //! Events of Turno's outbox, or of a table of the application.
 
 use clap::Args;
-use turno::inbox::ItemId;
-use turno::outbox::{EventState, EventView, OutboxStats, OutboxTable};
+use turno::outbox::OutboxTable;
 use turno::{Result, Turno};
 
 /// Which events a command is about.
@@ -11,6 +10,16 @@ pub(super) struct TableArgs {
     /// Table of the application, adopted with `turno adopt --as outbox` [default: Turno's outbox]
     #[arg(long, value_name = "TABLE")]
     pub(super) table: Option<String>,
+}
+
+/// Numbers of the events that are not dispatched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Backlog {
+    pub(super) pending: u64,
+    pub(super) scheduled: u64,
+    pub(super) processing: u64,
+    pub(super) dead: u64,
+    pub(super) blocked: u64,
 }
 
 /// Where events are.
@@ -28,22 +37,40 @@ impl EventSource {
         }
     }
 
-    pub(super) async fn stats(&self) -> Result<OutboxStats> {
+    /// Returns whether an event is pending or in flight.
+    pub(super) async fn has_pending(&self) -> Result<bool> {
         match self {
-            EventSource::Outbox(turno) => turno.outbox().stats().await,
-            EventSource::Table(table) => table.stats().await,
+            EventSource::Outbox(turno) => {
+                let stats = turno.outbox().stats().await?;
+                Ok(stats.pending + stats.processing > 0)
+            }
+            EventSource::Table(table) => table.has_pending().await,
         }
     }
 
-    pub(super) async fn list(
-        &self,
-        state: EventState,
-        after: Option<ItemId>,
-        limit: u32,
-    ) -> Result<Vec<EventView>> {
+    /// Returns the numbers of the events that are not dispatched.
+    pub(super) async fn backlog(&self) -> Result<Backlog> {
         match self {
-            EventSource::Outbox(turno) => turno.outbox().list(state, after, limit).await,
-            EventSource::Table(table) => table.list(state, after, limit).await,
+            EventSource::Outbox(turno) => {
+                let stats = turno.outbox().stats().await?;
+                Ok(Backlog {
+                    pending: stats.pending,
+                    scheduled: stats.scheduled,
+                    processing: stats.processing,
+                    dead: stats.dead,
+                    blocked: stats.blocked,
+                })
+            }
+            EventSource::Table(table) => {
+                let stats = table.stats().await?;
+                Ok(Backlog {
+                    pending: stats.pending,
+                    scheduled: stats.scheduled,
+                    processing: stats.processing,
+                    dead: stats.dead,
+                    blocked: stats.blocked,
+                })
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use turno::lock::Sweep;
 use turno::{Settings, Turno};
 use turno_server::{ADDRESS, Admission, MakeRelay, Options, TlsFiles};
 
-use crate::cmd::outbox::relay::Inside;
+use crate::cmd::outbox::relay::{Inside, configured_table};
 use crate::config::{Cleanup, MOST, MOST_CONNECTIONS, Serve};
 use crate::context::Context;
 use crate::fail::Usage;
@@ -189,6 +189,7 @@ impl ServeArgs {
                 .map(|schedule| schedule.over(turno))
                 .collect(),
             relay: relay(context, turno)?,
+            outbox_table: configured_table(&context.outbox)?,
             ..defaults
         })
     }

@@ -47,9 +47,9 @@ impl Rest {
             if hears {
                 return;
             }
-            match relay.source.stats(&**store).await {
-                Ok(stats) if stats.pending == 0 && stats.processing == 0 => {}
-                Ok(_) => return,
+            match relay.source.has_pending(&**store).await {
+                Ok(false) => {}
+                Ok(true) => return,
                 Err(error) => {
                     tracing::debug!(%error, "the outbox does not say whether there is anything");
                 }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::error::{Error, Kind, Result};
 use crate::store::{
     AdoptedOutboxTable, ClaimId, ClaimedEvent, InboxExtend, OutboxClaim, OutboxRowsSettle,
-    OutboxSettle, OutboxSettled, OutboxStats, Store, not_outbox,
+    OutboxSettle, OutboxSettled, Store, not_outbox,
 };
 
 /// The events of a relay.
@@ -91,12 +91,16 @@ impl Source {
         }
     }
 
-    pub(super) async fn stats(&self, store: &dyn Store) -> Result<OutboxStats> {
+    /// Returns whether an event is pending or claimed.
+    pub(super) async fn has_pending(&self, store: &dyn Store) -> Result<bool> {
         match self {
-            Source::Outbox => store.outbox_stats().await,
+            Source::Outbox => {
+                let stats = store.outbox_stats().await?;
+                Ok(stats.pending + stats.processing > 0)
+            }
             Source::Table(source) => {
                 let table = source.table(store).await?;
-                store.outbox_table_stats(&table).await
+                store.outbox_table_has_pending(&table).await
             }
         }
     }

@@ -229,7 +229,11 @@ impl AdoptStore for PostgresStore {
         self.recover_rows(table).await
     }
 
-    async fn outbox_table_stats(&self, table: &AdoptedOutboxTable) -> Result<OutboxStats> {
+    async fn outbox_table_has_pending(&self, table: &AdoptedOutboxTable) -> Result<bool> {
+        self.has_pending_rows(table).await
+    }
+
+    async fn outbox_table_stats(&self, table: &AdoptedOutboxTable) -> Result<OutboxTableStats> {
         self.count_rows(table).await
     }
 
@@ -237,18 +241,26 @@ impl AdoptStore for PostgresStore {
         &self,
         table: &AdoptedOutboxTable,
         state: EventState,
-        skip: u64,
+        after: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<EventView>> {
-        self.list_rows(table, state, skip, limit).await
+    ) -> Result<OutboxTablePage> {
+        self.list_rows(table, state, after, limit).await
     }
 
     async fn outbox_table_requeue(
         &self,
         table: &AdoptedOutboxTable,
-        ids: Option<&[Uuid]>,
+        ask: &OutboxRequeue,
     ) -> Result<u64> {
-        self.requeue_rows(table, ids).await
+        self.requeue_rows(table, ask).await
+    }
+
+    async fn outbox_table_discard(
+        &self,
+        table: &AdoptedOutboxTable,
+        ask: &OutboxDiscard,
+    ) -> Result<u64> {
+        self.discard_rows(table, ask).await
     }
 }
 

@@ -55,22 +55,7 @@ impl OutboxStore for PostgresStore {
             .iter()
             .map(|refusal| refusal.error.replace('\0', "\u{fffd}"))
             .collect();
-        let retry_ins: Vec<Option<Interval>> = ask
-            .refused
-            .iter()
-            .map(|refusal| match refusal.next {
-                AfterRefusal::Retry(pause) => Some(Interval(pause)),
-                AfterRefusal::Dead(_) => None,
-            })
-            .collect();
-        let dead: Vec<Option<&str>> = ask
-            .refused
-            .iter()
-            .map(|refusal| match refusal.next {
-                AfterRefusal::Retry(_) => None,
-                AfterRefusal::Dead(choice) => Some(choice.as_str()),
-            })
-            .collect();
+        let (retry_ins, dead) = after_refusals(ask.refused.iter().map(|refusal| refusal.next));
         let deferred: Vec<i64> = ask.deferred.iter().map(|it| it.seq.0).collect();
         let delays: Vec<Interval> = ask.deferred.iter().map(|it| Interval(it.delay)).collect();
         let row = self
@@ -274,6 +259,17 @@ pub(crate) fn emitted(ids: &[impl AsRef<str>]) -> Result<Vec<Uuid>> {
                 .map_err(|error| Error::caused(Kind::Broken, "an event's id is not one", error))
         })
         .collect()
+}
+
+/// Returns, for each refused event, the pause before its next attempt, or what it does to its key if it is dead.
+pub(super) fn after_refusals(
+    next: impl Iterator<Item = AfterRefusal>,
+) -> (Vec<Option<Interval>>, Vec<Option<&'static str>>) {
+    next.map(|next| match next {
+        AfterRefusal::Retry(pause) => (Some(Interval(pause)), None),
+        AfterRefusal::Dead(choice) => (None, Some(choice.as_str())),
+    })
+    .unzip()
 }
 
 fn ranges(seqs: &[ItemId]) -> String {

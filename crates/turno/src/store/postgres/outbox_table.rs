@@ -1,6 +1,6 @@
-//! Outbox tables: the statements are templates in `queries/outbox_table.sql`, which are filled in with the names of the table.
+//! Outbox tables: the statements are templates in `queries/adopt.sql`, which are filled in with the names of the table.
 //!
-//! They run with the caller's rights on the caller's own table, and use no function of the schema.
+//! They run with the caller's rights on the caller's own table. Only operator actions use a function of the schema, for the history.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::error::sqlstate;
 use super::interval::Interval;
+use super::outbox::after_refusals;
 use super::rows::{big_count, count, get};
 use super::{PostgresStore, classify};
 use crate::error::{Error, Result};
@@ -184,22 +185,7 @@ impl PostgresStore {
         // PostgreSQL's text cannot contain a zero.
         let errors = ask.refused.iter().map(|(_, error, _)| error);
         let errors: Vec<String> = errors.map(|it| it.replace('\0', "\u{fffd}")).collect();
-        let pauses: Vec<Option<Interval>> = ask
-            .refused
-            .iter()
-            .map(|(.., next)| match next {
-                AfterRefusal::Retry(pause) => Some(Interval(*pause)),
-                AfterRefusal::Dead(_) => None,
-            })
-            .collect();
-        let dead: Vec<Option<&str>> = ask
-            .refused
-            .iter()
-            .map(|(.., next)| match next {
-                AfterRefusal::Retry(_) => None,
-                AfterRefusal::Dead(choice) => Some(choice.as_str()),
-            })
-            .collect();
+        let (pauses, dead) = after_refusals(ask.refused.iter().map(|(.., next)| *next));
         let deferred: Vec<&str> = ask.deferred.iter().map(|(id, _)| id.as_str()).collect();
         let delays: Vec<Interval> = ask.deferred.iter().map(|(_, it)| Interval(*it)).collect();
         let row = self
@@ -250,18 +236,25 @@ impl PostgresStore {
         big_count(&self.calls.row(&sql, &[]).await?, "many")
     }
 
-    pub(super) async fn count_rows(&self, table: &AdoptedOutboxTable) -> Result<OutboxStats> {
+    pub(super) async fn has_pending_rows(&self, table: &AdoptedOutboxTable) -> Result<bool> {
+        let sql = filled(table, query!(outbox_table_has_pending));
+        get(&self.calls.row(&sql, &[]).await?, "has_pending")
+    }
+
+    pub(super) async fn count_rows(&self, table: &AdoptedOutboxTable) -> Result<OutboxTableStats> {
         let sql = filled(table, query!(outbox_table_stats));
         let row = self.calls.row(&sql, &[]).await?;
-        Ok(OutboxStats {
-            total: big_count(&row, "total")?,
+        let unprocessed = big_count(&row, "unprocessed")?;
+        Ok(OutboxTableStats {
+            unprocessed,
+            more: unprocessed >= u64::from(MAX_COUNTED_ROWS),
             pending: big_count(&row, "pending")?,
             scheduled: big_count(&row, "scheduled")?,
             processing: big_count(&row, "processing")?,
-            dispatched: big_count(&row, "dispatched")?,
             dead: big_count(&row, "dead")?,
             blocked: big_count(&row, "blocked")?,
             parked_keys: big_count(&row, "parked_keys")?,
+            attempts: big_count(&row, "attempts")?,
             oldest_pending: get::<Option<Interval>>(&row, "oldest_pending")?.map(|age| age.0),
         })
     }
@@ -270,45 +263,82 @@ impl PostgresStore {
         &self,
         table: &AdoptedOutboxTable,
         state: EventState,
-        skip: u64,
+        after: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<EventView>> {
+    ) -> Result<OutboxTablePage> {
         let rows = self
             .calls
             .rows(
-                &filled(table, query!(outbox_table_list)),
+                &filled(table, &list_template(query!(outbox_table_list), state)),
                 &[
                     (&state.as_str(), Type::TEXT),
-                    (&i64::try_from(skip).unwrap_or(i64::MAX), Type::INT8),
+                    (&after, Type::TEXT),
                     (&i64::from(limit), Type::INT8),
                 ],
             )
-            .await?;
-        rows.iter()
+            .await
+            .map_err(|error| match sqlstate(&error) {
+                // A value of the cursor does not have the type of its column.
+                Some(code) if after.is_some() && code.starts_with("22") => wrong_cursor(),
+                _ => error,
+            })?;
+        let rows: Vec<ListedRow> = rows
+            .iter()
             .map(|row| {
-                let listed = ListedRow {
-                    seq: get(row, "seq")?,
+                Ok(ListedRow {
+                    place: get(row, "place")?,
                     row: outbox_row(row, false)?,
                     has_time: get::<Option<Timestamp>>(row, "emitted_at")?.is_some(),
                     by: get(row, "by")?,
                     at: get(row, "at")?,
                     settled_at: get(row, "settled_at")?,
                     error: get(row, "error")?,
-                };
-                Ok(listed.view(table, state))
+                })
             })
-            .collect()
+            .collect::<Result<_>>()?;
+        Ok(ListedRow::page(rows, table, state, limit))
     }
 
     pub(super) async fn requeue_rows(
         &self,
         table: &AdoptedOutboxTable,
-        ids: Option<&[Uuid]>,
+        ask: &OutboxRequeue,
     ) -> Result<u64> {
-        let ids: Option<Vec<String>> =
-            ids.map(|ids| ids.iter().map(|id| table.row_id(*id)).collect());
-        let sql = filled(table, query!(outbox_table_requeue));
-        let row = self.calls.row(&sql, &[(&ids, Type::TEXT_ARRAY)]).await?;
+        let ids = ask.ids.as_deref().map(|ids| table.row_ids(ids));
+        let row = self
+            .calls
+            .row(
+                &filled(table, query!(outbox_table_requeue)),
+                &[
+                    (&ids, Type::TEXT_ARRAY),
+                    (&i64::from(ask.limit), Type::INT8),
+                    (&table.table, Type::TEXT),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
+                ],
+            )
+            .await?;
+        big_count(&row, "many")
+    }
+
+    pub(super) async fn discard_rows(
+        &self,
+        table: &AdoptedOutboxTable,
+        ask: &OutboxDiscard,
+    ) -> Result<u64> {
+        let row = self
+            .calls
+            .row(
+                &filled(table, query!(outbox_table_discard)),
+                &[
+                    (&table.row_ids(&ask.ids), Type::TEXT_ARRAY),
+                    (&discard_error(ask), Type::TEXT),
+                    (&table.table, Type::TEXT),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
+                ],
+            )
+            .await?;
         big_count(&row, "many")
     }
 }
@@ -344,10 +374,13 @@ impl Table {
             let found = self.column(name).map(|column| column.kind.clone());
             found.unwrap_or_else(|| default.to_owned())
         };
+        let place = columns.place().into_iter();
+        let place_types = place.map(|name| kind(name, "text")).collect();
         let length = self.column(&columns.error).and_then(|it| it.max_length);
         let facts = TableFacts {
             quoted: self.quoted(),
             id_type: kind(&columns.id, "text"),
+            place_types,
             created_type: kind(&columns.created, TIMESTAMPTZ),
             processed_type: kind(&columns.processed, TIMESTAMPTZ),
             error_length: length
@@ -507,6 +540,11 @@ fn filled(table: &AdoptedOutboxTable, template: &str) -> String {
     fill(template, &|name, alias| match name {
         "open" => is_open(table, alias),
         "state" => filled(table, query!(outbox_table_state)),
+        "after" => {
+            let types = table.facts.place_types.iter().enumerate();
+            let values = types.map(|(at, kind)| format!("($2::json ->> {at})::{kind}"));
+            values.collect::<Vec<_>>().join(", ")
+        }
         "key" | "correlation_id" => match table.placeholder(name, alias) {
             null if null == "null" => "null::text".to_owned(),
             column => column,

@@ -2,7 +2,7 @@
 
 // The rules of PostgreSQL are functions of the schema.
 crate::store::queries::query_files![
-    &[]; "admin", "adopt", "inbox", "lock", "once", "outbox", "outbox_table",
+    &[]; "admin", "adopt", "inbox", "lock", "once", "outbox",
 ];
 
 /// The text of a named query: `query!(lock_acquire)`.

@@ -165,7 +165,13 @@ impl AdoptStore for SqliteStore {
             .await
     }
 
-    async fn outbox_table_stats(&self, table: &AdoptedOutboxTable) -> Result<OutboxStats> {
+    async fn outbox_table_has_pending(&self, table: &AdoptedOutboxTable) -> Result<bool> {
+        let table = table.clone();
+        self.read(move |db| outbox_table::has_pending(db, &table, clock::now_us()))
+            .await
+    }
+
+    async fn outbox_table_stats(&self, table: &AdoptedOutboxTable) -> Result<OutboxTableStats> {
         let table = table.clone();
         self.read(move |db| outbox_table::stats(db, &table, clock::now_us()))
             .await
@@ -175,22 +181,36 @@ impl AdoptStore for SqliteStore {
         &self,
         table: &AdoptedOutboxTable,
         state: EventState,
-        skip: u64,
+        after: Option<&str>,
         limit: u32,
-    ) -> Result<Vec<EventView>> {
-        let table = table.clone();
-        self.read(move |db| outbox_table::list(db, &table, state, (skip, limit), clock::now_us()))
-            .await
+    ) -> Result<OutboxTablePage> {
+        let (table, after) = (table.clone(), after.map(str::to_owned));
+        self.read(move |db| {
+            let page = (after.as_deref(), limit);
+            outbox_table::list(db, &table, state, page, clock::now_us())
+        })
+        .await
     }
 
     async fn outbox_table_requeue(
         &self,
         table: &AdoptedOutboxTable,
-        ids: Option<&[Uuid]>,
+        ask: &OutboxRequeue,
     ) -> Result<u64> {
-        let (table, ids) = (table.clone(), ids.map(<[Uuid]>::to_vec));
+        let (table, ask) = (table.clone(), ask.clone());
         self.writer
-            .write(move |db| outbox_table::requeue(db, &table, ids.as_deref()))
+            .write(move |db| outbox_table::requeue(db, &table, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn outbox_table_discard(
+        &self,
+        table: &AdoptedOutboxTable,
+        ask: &OutboxDiscard,
+    ) -> Result<u64> {
+        let (table, ask) = (table.clone(), ask.clone());
+        self.writer
+            .write(move |db| outbox_table::discard(db, &table, &ask, clock::now_us()))
             .await
     }
 }

@@ -10,7 +10,7 @@ pub(crate) const RULES: [Query; count(RULES_FILE)] =
     parse(expanded!(RULES_FILE, &RULES_AS_WRITTEN));
 
 query_files![
-    &RULES; "admin", "adopt", "inbox", "lock", "once", "outbox", "outbox_table",
+    &RULES; "admin", "adopt", "inbox", "lock", "once", "outbox",
 ];
 
 /// The text of a named query: `query!(lock_acquire)`.

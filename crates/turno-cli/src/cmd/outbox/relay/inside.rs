@@ -40,6 +40,13 @@ pub(crate) fn has_unsigned_webhook(file: &Outbox) -> Result<bool> {
     Ok(said.sink.is_unsigned_webhook(file)?)
 }
 
+/// Returns the table of the application from which relays publish, if one is configured.
+pub(crate) fn configured_table(file: &Outbox) -> Result<Option<String>> {
+    let nothing = std::iter::empty::<OsString>();
+    let said = EnvironmentArgs::try_parse_from(nothing).map_err(|error| args::refused(&error))?;
+    Ok(said.flow.table(file))
+}
+
 impl Inside {
     /// Returns a relay, not connected, if a sink is configured.
     pub(crate) fn configured(file: &Outbox) -> Result<Option<Self>> {

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use turno::outbox::OutboxStats;
 
-use crate::cmd::outbox::table::EventSource;
+use crate::cmd::outbox::table::{Backlog, EventSource};
 
 /// Maximum interval between two checks of whether events are left. A shorter poll interval of the relay takes precedence.
 const LOOK: Duration = Duration::from_millis(200);
+/// Minimum interval between two counts of the events that are left, which cost more than the check.
+const COUNT: Duration = Duration::from_secs(1);
 /// Minimum time without progress before the relay gives up on events that wait behind blocked ones.
 const STUCK: Duration = Duration::from_secs(2);
 
@@ -65,24 +66,11 @@ impl Watch<'_> {
     }
 
     async fn emptied(&self) -> End {
-        let mut since = (Instant::now(), None);
+        let mut progress = Progress::default();
         loop {
-            match self.source.stats().await {
-                Ok(stats) if stats.pending == 0 && stats.processing == 0 => return End::Empty,
-                Ok(stats) => {
-                    let seen = Some(moving(&stats));
-                    if since.1 != seen {
-                        since = (Instant::now(), seen);
-                    } else if stats.blocked > 0
-                        && stats.processing == 0
-                        && since.0.elapsed() > self.stuck()
-                    {
-                        return End::Blocked(Blocked {
-                            pending: stats.pending,
-                            blocked: stats.blocked,
-                        });
-                    }
-                }
+            match self.look(&mut progress).await {
+                Ok(Some(end)) => return end,
+                Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(%error, "the counts of the outbox cannot be read; retrying");
                 }
@@ -91,19 +79,41 @@ impl Watch<'_> {
         }
     }
 
+    /// Looks once whether the relay has to end.
+    async fn look(&self, progress: &mut Progress) -> turno::Result<Option<End>> {
+        if !self.source.has_pending().await? {
+            return Ok(Some(End::Empty));
+        }
+        if progress.counted_at.is_some_and(|at| at.elapsed() < COUNT) {
+            return Ok(None);
+        }
+        let backlog = self.source.backlog().await?;
+        progress.counted_at = Some(Instant::now());
+        let last = progress.last.take();
+        let since = match last {
+            Some((same, since)) if same == backlog => since,
+            _ => Instant::now(),
+        };
+        let stuck = backlog.blocked > 0 && backlog.processing == 0;
+        if stuck && since.elapsed() > self.stuck() {
+            return Ok(Some(End::Blocked(Blocked {
+                pending: backlog.pending,
+                blocked: backlog.blocked,
+            })));
+        }
+        progress.last = Some((backlog, since));
+        Ok(None)
+    }
+
     fn stuck(&self) -> Duration {
         STUCK.max(self.poll.unwrap_or_default() * 2)
     }
 }
 
-/// Returns counts that change when there is progress.
-fn moving(stats: &OutboxStats) -> [u64; 6] {
-    [
-        stats.pending,
-        stats.scheduled,
-        stats.processing,
-        stats.dispatched,
-        stats.dead,
-        stats.blocked,
-    ]
+/// What was seen of the backlog. It changes while there is progress.
+#[derive(Debug, Default)]
+struct Progress {
+    counted_at: Option<Instant>,
+    /// The last counts, and since when they have been the same.
+    last: Option<(Backlog, Instant)>,
 }

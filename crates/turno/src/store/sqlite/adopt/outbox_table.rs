@@ -1,4 +1,4 @@
-//! Outbox tables: the statements are templates in `queries/outbox_table.sql`, which are filled in with the names of the table.
+//! Outbox tables: the statements are templates in `queries/adopt.sql`, which are filled in with the names of the table.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use rusqlite::{Connection, Row, named_params};
 use uuid::Uuid;
 
 use super::super::classify;
+use super::super::history::OperatorAction;
 use super::super::rows::{exec, many, one};
 use super::names::{Table, quote};
 use crate::clock::{as_us, between_us, from_us};
@@ -120,6 +121,7 @@ fn with(table: &Table, record: Record) -> AdoptedOutboxTable {
     let facts = TableFacts {
         quoted: quote(&table.name),
         id_type: kind(&columns.id).unwrap_or_default(),
+        place_types: Vec::new(),
         created_type: kind(&columns.created).unwrap_or_default(),
         processed_type: kind(&columns.processed).unwrap_or_else(|| "INTEGER".to_owned()),
         error_length: ERROR_LENGTH,
@@ -245,7 +247,13 @@ fn is_flag(table: &AdoptedOutboxTable) -> bool {
 fn filled(table: &AdoptedOutboxTable, template: &str) -> String {
     fill(template, &|name, alias| match name {
         "open" => is_open(table, alias),
+        "row" => filled(table, query!(outbox_table_row)),
         "state" => filled(table, query!(outbox_table_state)),
+        "after" => {
+            let places = 0..table.place().len();
+            let values = places.map(|at| format!("json_extract(:after, '$[{at}]')"));
+            values.collect::<Vec<_>>().join(", ")
+        }
         _ => table.placeholder(name, alias),
     })
 }
@@ -371,21 +379,32 @@ pub(super) fn recover(db: &Connection, table: &AdoptedOutboxTable, now: i64) -> 
     exec(db, &sql, named_params! {":now": now})
 }
 
-pub(super) fn stats(db: &Connection, table: &AdoptedOutboxTable, now: i64) -> Result<OutboxStats> {
+pub(super) fn has_pending(db: &Connection, table: &AdoptedOutboxTable, now: i64) -> Result<bool> {
+    let sql = filled(table, query!(outbox_table_has_pending));
+    one(db, &sql, named_params! {":now": now})
+}
+
+pub(super) fn stats(
+    db: &Connection,
+    table: &AdoptedOutboxTable,
+    now: i64,
+) -> Result<OutboxTableStats> {
     let sql = filled(table, query!(outbox_table_stats));
     let stats = many(db, &sql, named_params! {":now": now}, |row| {
         let counted = |column| Ok::<_, rusqlite::Error>(row.get::<_, i64>(column)?.unsigned_abs());
         let oldest: Option<String> = row.get(8)?;
         let oldest = oldest.and_then(|text| read_time(&text));
-        Ok(OutboxStats {
-            total: counted(0)?,
+        let unprocessed = counted(0)?;
+        Ok(OutboxTableStats {
+            unprocessed,
+            more: unprocessed >= u64::from(MAX_COUNTED_ROWS),
             pending: counted(1)?,
             scheduled: counted(2)?,
             processing: counted(3)?,
-            dispatched: counted(4)?,
-            dead: counted(5)?,
-            blocked: counted(6)?,
-            parked_keys: counted(7)?,
+            dead: counted(4)?,
+            blocked: counted(5)?,
+            parked_keys: counted(6)?,
+            attempts: counted(7)?,
             oldest_pending: oldest.map(|at| between_us(at.as_microsecond(), now)),
         })
     })?;
@@ -399,20 +418,19 @@ pub(super) fn list(
     db: &Connection,
     table: &AdoptedOutboxTable,
     state: EventState,
-    (skip, limit): (u64, u32),
+    (after, limit): (Option<&str>, u32),
     now: i64,
-) -> Result<Vec<EventView>> {
-    let sql = filled(table, query!(outbox_table_list));
-    let skip = i64::try_from(skip).unwrap_or(i64::MAX);
+) -> Result<OutboxTablePage> {
+    let sql = filled(table, &list_template(query!(outbox_table_list), state));
     let rows = many(
         db,
         &sql,
-        named_params! {":state": state.as_str(), ":skip": skip, ":limit": limit, ":now": now},
+        named_params! {":state": state.as_str(), ":after": after, ":limit": limit, ":now": now},
         |row| {
             let time =
                 |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(from_us));
             Ok(ListedRow {
-                seq: row.get(0)?,
+                place: row.get(0)?,
                 row: outbox_row(row, 1, false, now)?,
                 has_time: true,
                 by: row.get(9)?,
@@ -422,20 +440,60 @@ pub(super) fn list(
             })
         },
     )?;
-    Ok(rows.into_iter().map(|row| row.view(table, state)).collect())
+    Ok(ListedRow::page(rows, table, state, limit))
 }
 
 pub(super) fn requeue(
     db: &Connection,
     table: &AdoptedOutboxTable,
-    ids: Option<&[Uuid]>,
+    ask: &OutboxRequeue,
+    now: i64,
 ) -> Result<u64> {
-    let ids = ids.map(|ids| {
-        let rows: Vec<String> = ids.iter().map(|id| table.row_id(*id)).collect();
-        serde_json::Value::from(rows).to_string()
-    });
+    let ids = ask.ids.as_deref().map(|ids| row_ids(table, ids));
     let sql = filled(table, query!(outbox_table_requeue));
-    exec(db, &sql, named_params! {":ids": ids})
+    let many = exec(db, &sql, named_params! {":ids": ids, ":limit": ask.limit})?;
+    OperatorAction {
+        part: Part::Outbox,
+        event: HistoryEvent::Requeued,
+        resource: &table.table,
+        count: many,
+        user: ask.user.as_deref(),
+        reason: ask.reason.as_deref(),
+    }
+    .record(db, now)
+}
+
+pub(super) fn discard(
+    db: &Connection,
+    table: &AdoptedOutboxTable,
+    ask: &OutboxDiscard,
+    now: i64,
+) -> Result<u64> {
+    let sql = filled(table, query!(outbox_table_discard));
+    let many = exec(
+        db,
+        &sql,
+        named_params! {
+            ":ids": row_ids(table, &ask.ids),
+            ":at": processed_at(table, now),
+            ":error": discard_error(ask),
+            ":now": now,
+        },
+    )?;
+    OperatorAction {
+        part: Part::Outbox,
+        event: HistoryEvent::Discarded,
+        resource: &table.table,
+        count: many,
+        user: Some(&ask.user),
+        reason: ask.reason.as_deref(),
+    }
+    .record(db, now)
+}
+
+/// Returns the ids of rows as JSON.
+fn row_ids(table: &AdoptedOutboxTable, events: &[Uuid]) -> String {
+    serde_json::Value::from(table.row_ids(events)).to_string()
 }
 
 /// Reads a row whose columns begin at `first`.
@@ -484,6 +542,65 @@ fn processed_at(table: &AdoptedOutboxTable, now: i64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns the steps of all statements of a relay that read the table without an index.
+    fn scans(db: &Connection, table: &AdoptedOutboxTable) -> Vec<String> {
+        let templates = [
+            query!(outbox_table_claim),
+            query!(outbox_table_claimed),
+            query!(outbox_table_discard),
+            query!(outbox_table_extend),
+            query!(outbox_table_has_pending),
+            query!(outbox_table_recover),
+            query!(outbox_table_refuse),
+            query!(outbox_table_requeue),
+            query!(outbox_table_send),
+            query!(outbox_table_sent),
+            query!(outbox_table_stats),
+        ];
+        let mut scans = Vec::new();
+        for template in templates {
+            let sql = format!("explain query plan {}", filled(table, template));
+            let mut statement = db.prepare(&sql).unwrap();
+            // The parameters stay null: a plan does not depend on them.
+            let mut found = statement.raw_query();
+            let mut steps: Vec<String> = Vec::new();
+            while let Some(row) = found.next().unwrap() {
+                steps.push(row.get("detail").unwrap());
+            }
+            let of_table = |step: &&String| {
+                ["t", "d", "e"]
+                    .iter()
+                    .any(|alias| step.starts_with(&format!("SCAN {alias}")))
+            };
+            let scan = steps
+                .iter()
+                .filter(of_table)
+                .filter(|step| !step.contains("_turno_"));
+            scans.extend(scan.map(|step| format!("{step} in {sql}")));
+        }
+        scans
+    }
+
+    #[test]
+    fn a_relay_reads_no_processed_rows() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch("create table outbox (id text not null primary key, type text, payload text, created text, processed text, key text)").unwrap();
+        let ask = AdoptOutboxTable {
+            table: "outbox".to_owned(),
+            key: Some("key".to_owned()),
+            max_attempts: 5,
+            ..AdoptOutboxTable::default()
+        };
+        let table = adopt(&db, &ask).unwrap();
+        assert_eq!(scans(&db, &table), [""; 0]);
+        // The control: without the indexes of adopt, the rows are found one by one.
+        for index in &table.indexes {
+            db.execute_batch(&format!("drop index {}", quote(index)))
+                .unwrap();
+        }
+        assert!(scans(&db, &table).len() > 5);
+    }
 
     #[test]
     fn a_time_is_read_as_entity_framework_writes_it() {
