@@ -1,3 +1,6 @@
+drop index turno.inbox_claim_queue;
+alter table turno.inbox_claim drop column ahead_id;
+create index inbox_claim_queue on turno.inbox_claim (queue_id, n);
 alter table turno.operator_action rename to deed;
 alter index turno.operator_action_pkey rename to deed_pkey;
 alter index turno.operator_action_resource rename to deed_resource;

@@ -8,6 +8,7 @@ mod operator_actions;
 mod readers;
 mod rights;
 mod rules;
+mod side_by_side;
 mod transactions;
 
 use tokio_postgres::Client;

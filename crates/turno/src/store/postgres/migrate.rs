@@ -33,6 +33,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
         include_str!("migrations/0011_reviewed.sql"),
     ),
     ("0012_rules", include_str!("migrations/0012_rules.sql")),
+    ("0013_one", include_str!("migrations/0013_one.sql")),
 ];
 
 /// Functions, in the order of their dependencies.
@@ -45,6 +46,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = &[
     ("inbox_queue", include_str!("sql/inbox_queue.sql")),
     ("inbox_push", include_str!("sql/inbox_push.sql")),
     ("inbox_attempt", include_str!("sql/inbox_attempt.sql")),
+    ("inbox_claim_one", include_str!("sql/inbox_claim_one.sql")),
     ("inbox_claim", include_str!("sql/inbox_claim.sql")),
     ("inbox_settle", include_str!("sql/inbox_settle.sql")),
     ("inbox_admin", include_str!("sql/inbox_admin.sql")),
@@ -367,7 +369,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (12, include_str!("migrations/sum").trim().to_owned())
+            (13, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

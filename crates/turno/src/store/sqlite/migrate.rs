@@ -25,6 +25,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
         include_str!("migrations/0011_reviewed.sql"),
     ),
     ("0012_rules", include_str!("migrations/0012_rules.sql")),
+    ("0013_one", include_str!("migrations/0013_one.sql")),
 ];
 
 const BEGIN: &str = query!(migration_table);

@@ -103,6 +103,17 @@ $$;
 -- Purpose: refuse what no lock may have, naming the field and the remedy. Nothing is stored then.
 -- Index:   none.
 
+-- Whether a name is good. One expression, which costs no call; check_name says what is wrong.
+create or replace function turno.is_name(value text, longest integer) returns boolean
+language sql
+immutable
+as $$
+  select value is not null
+    and value <> ''
+    and octet_length(value) <= longest
+    and value !~ '[\u0001-\u001f\u007f-\u009f]'
+$$;
+
 create or replace function turno.check_name(field text, value text, longest integer) returns void
 language plpgsql
 immutable

@@ -301,6 +301,11 @@ as $$
     where t.queue_priority = inbox_oldest.queue_id * 4 + p
       and t.id > c.at_id[p + 1]
       and t.run_at is null
+      and not exists (
+        select from turno.inbox_claim b
+        where b.queue_id = inbox_oldest.queue_id
+          and b.n = turno.inbox_ahead()
+          and b.ahead_id = t.id)
     order by t.id
     limit 1)
     union all

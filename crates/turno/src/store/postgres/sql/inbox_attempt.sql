@@ -307,7 +307,7 @@ end
 $$;
 
 -- The next items of one priority, after a number; if they are to be in order, only the first of each group. Answers how far it
--- looked, too. The first items of some groups may be known already.
+-- looked, too. The first items of some groups may be known already, and "ahead" is claimed already.
 --
 -- In growing pieces: where most items are behind others of their groups, each group is looked up once a piece, and not
 -- once an item.
@@ -318,6 +318,7 @@ create or replace function turno.inbox_next_ready(
   known_groups text[],
   known_heads  bigint[],
   in_order     boolean,
+  ahead        bigint[],
   out ids      bigint[],
   out groups   text[],
   out ending   bigint
@@ -349,6 +350,7 @@ begin
       where t.queue_priority = inbox_next_ready.in_queue_priority
         and t.id > ending
         and turno.inbox_is_ready(t.run_at)
+        and t.id <> all (inbox_next_ready.ahead)
       order by t.id
       limit piece) s;
     if not inbox_next_ready.in_order or array_remove(seen_groups, null) = '{}' then
@@ -390,12 +392,106 @@ $$;
 -- Purpose: finds what was committed late.
 -- Index:   inbox_item_pkey between the floor and the cursor, inbox_claim_queue.
 
+-- The newest cursor of a queue.
+create or replace function turno.inbox_last_cursor(queue_id integer) returns turno.inbox_cursor
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  c turno.inbox_cursor;
+begin
+  select * into c
+  from turno.inbox_cursor t
+  where t.queue_id = inbox_last_cursor.queue_id
+  order by t.n desc
+  limit 1;
+  return c;
+end
+$$;
+
+-- Replaces a cursor. The caller is the only one that may.
+create or replace function turno.inbox_move_cursor(old turno.inbox_cursor, c turno.inbox_cursor) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  insert into turno.inbox_cursor (
+    queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)
+  values (
+    c.queue_id, old.n + 1, c.at_id, c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost,
+    c.due_from, c.due_at, c.expiry);
+  delete from turno.inbox_cursor t
+  where t.queue_id = old.queue_id
+    and t.n = old.n;
+end
+$$;
+
+-- From which due time on to look. A clock that was set back is behind due_at: then all times are looked at, as after a second.
+create or replace function turno.inbox_due_from(c turno.inbox_cursor, at timestamptz) returns timestamptz
+language sql
+stable
+as $$
+  select case when at between c.due_at and c.due_at + '1 second' then c.due_from else '-infinity' end
+$$;
+
+-- Items behind the cursor, above the floor, that are in line and in no claim: they were committed late, or wait for their group.
+-- What was claimed before the floor was where it is lies below it.
+create or replace function turno.inbox_behind(c turno.inbox_cursor)
+returns table (queue_priority integer, id bigint, "group" text)
+language sql
+stable
+as $$
+  select i.queue_priority, i.id, i."group"
+  from generate_series(0, 3) p
+  cross join lateral (
+    select coalesce(range_agg(r), '{}') as ids
+    from turno.inbox_claim b
+    cross join lateral unnest(b.ids) r
+    where b.queue_id = c.queue_id
+      and b.n > c.floor_n
+      and b.queue_priority % 4 = p) held
+  cross join lateral (
+    select t.queue_priority, t.id, t."group"
+    from turno.inbox_item t
+    where t.queue_priority = c.queue_id * 4 + p
+      and t.id > c.floor_id[p + 1]
+      and t.id <= c.at_id[p + 1]
+      and turno.inbox_is_ready(t.run_at)
+      and not held.ids @> t.id
+    -- So that the planner cannot read the whole table instead.
+    offset 0) i
+$$;
+
+-- Raises the floor after a look behind the cursor that has left nothing. "oldest" is the oldest transaction that was running when
+-- the look began.
+create or replace function turno.inbox_raise_floor(c turno.inbox_cursor, own xid8, oldest xid8) returns turno.inbox_cursor
+language plpgsql
+as $$
+begin
+  if oldest >= own then
+    c.floor_id := c.at_id;
+    c.floor_n := c.n;
+    c.mark_xid := null;
+  elsif oldest > c.mark_xid then
+    c.floor_id := c.mark_id;
+    c.floor_n := c.mark_n;
+    c.mark_xid := null;
+  end if;
+  if c.mark_xid is null and own is not null then
+    c.mark_id := c.at_id;
+    c.mark_n := c.n;
+    c.mark_xid := own;
+  end if;
+  return c;
+end
+$$;
+
 -- Claims what was committed behind the cursor: numbers are given out in order, and committed in any.
 --
 -- A push has a transaction id before it takes a number. So when all transactions with an id up to "own", which was assigned
 -- after c was read, have ended, no item can appear any more up to the position of c: that is the floor, and only the items
 -- between it and the cursor have to be checked.
-create or replace function turno.inbox_late(
+create or replace function turno.inbox_claim_late(
   c       turno.inbox_cursor,
   own     xid8,
   "limit" integer,
@@ -412,24 +508,8 @@ declare
   how_many   bigint;
 begin
   with behind as materialized (
-    select i.queue_priority, i.id, i."group"
-    from generate_series(0, 3) p
-    -- What was claimed since the floor was where it is; what was claimed before lies below it.
-    cross join lateral (
-      select coalesce(range_agg(r), '{}') as ids
-      from turno.inbox_claim b
-      cross join lateral unnest(b.ids) r
-      where b.queue_id = c.queue_id
-        and b.n > c.floor_n
-        and b.queue_priority = c.queue_id * 4 + p) held
-    cross join lateral (
-      select t.queue_priority, t.id, t."group"
-      from turno.inbox_item t
-      where t.queue_priority = c.queue_id * 4 + p
-        and t.id > c.floor_id[p + 1]
-        and t.id <= c.at_id[p + 1]
-        and turno.inbox_is_ready(t.run_at)
-        and not held.ids @> t.id) i),
+    select *
+    from turno.inbox_behind(c)),
   late as materialized (
     select l.queue_priority, l.id, l."group"
     from behind l
@@ -440,12 +520,12 @@ begin
            from turno.inbox_heads(c.queue_id, (select array_agg(g."group") from behind g)) h)
          and l."group" not in (select b from turno.inbox_busy(c.queue_id) b))
     order by l.queue_priority, l.id
-    limit inbox_late."limit"),
+    limit inbox_claim_late."limit"),
   claimed as (
     insert into turno.inbox_claim as b (token, queue_priority, queue_id, n, ids, groups, worker, claimed_at, until)
     select
-      inbox_late.token, l.queue_priority, c.queue_id, c.n + 1, range_agg(int8range(l.id, l.id, '[]')),
-      array_agg(l."group") filter (where l."group" is not null), inbox_late.worker, clock_timestamp(), inbox_late.until
+      inbox_claim_late.token, l.queue_priority, c.queue_id, c.n + 1, range_agg(int8range(l.id, l.id, '[]')),
+      array_agg(l."group") filter (where l."group" is not null), inbox_claim_late.worker, clock_timestamp(), inbox_claim_late.until
     from late l
     group by l.queue_priority
     on conflict (token, queue_priority) do update
@@ -454,21 +534,8 @@ begin
   select count(*), pg_snapshot_xmin(pg_current_snapshot()) into how_many, oldest
   from late;
   -- With the limit reached there may be more, and the floor stays.
-  if how_many < inbox_late."limit" then
-    if oldest >= own then
-      c.floor_id := c.at_id;
-      c.floor_n := c.n;
-      c.mark_xid := null;
-    elsif oldest > c.mark_xid then
-      c.floor_id := c.mark_id;
-      c.floor_n := c.mark_n;
-      c.mark_xid := null;
-    end if;
-    if c.mark_xid is null and own is not null then
-      c.mark_id := c.at_id;
-      c.mark_n := c.n;
-      c.mark_xid := own;
-    end if;
+  if how_many < inbox_claim_late."limit" then
+    c := turno.inbox_raise_floor(c, own, oldest);
   end if;
   c.late_at := clock_timestamp();
   c.late_cost := c.late_at - began;
@@ -595,20 +662,20 @@ create or replace function turno.inbox_repair_numbers() returns bigint
 language plpgsql
 as $$
 declare
-  q    integer;
+  q    turno.inbox_queue;
   lost bigint;
   many bigint := 0;
 begin
   perform turno.inbox_raise_sequence();
   for q in
-    select t.id
+    select *
     from turno.inbox_queue t
     order by t.id
   loop
-    perform pg_advisory_xact_lock(1953853038, q);
-    lost := turno.inbox_unreachable(q);
+    perform turno.inbox_wait_turn(q.name, false, false);
+    lost := turno.inbox_unreachable(q.id);
     if lost > 0 then
-      perform turno.inbox_look_behind(q);
+      perform turno.inbox_look_behind(q.id);
       many := many + lost;
     end if;
   end loop;

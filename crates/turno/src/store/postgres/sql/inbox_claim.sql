@@ -4,7 +4,7 @@
 --
 -- Claims of one queue run one after the other (an advisory lock), and each leaves its cursor to the next. A claimable item
 -- behind the cursor has a due time (given back, failed, abandoned) or is in inbox_freed (the next of a group); or its
--- transaction committed late (inbox_late).
+-- transaction committed late (inbox_claim_late).
 
 -- What a claim holds, in the order in which it should be begun.
 create or replace function turno.inbox_held(token uuid) returns setof turno.inbox_taken
@@ -85,7 +85,7 @@ begin
   end if;
   insert into turno.inbox_claim as b (token, queue_priority, queue_id, n, ids, groups, worker, claimed_at, until)
   values (
-    inbox_hold.token, inbox_hold.queue_priority, c.queue_id, c.n + 1, turno.inbox_ranges(inbox_hold.ids),
+    inbox_hold.token, inbox_hold.queue_priority, c.queue_id, c.n + 1, turno.inbox_id_ranges(inbox_hold.ids),
     nullif(array_remove(inbox_hold.groups, null), '{}'), inbox_hold.worker, clock_timestamp(), inbox_hold.until)
   on conflict (token, queue_priority) do update
   set ids    = b.ids + excluded.ids,
@@ -104,15 +104,15 @@ create or replace function turno.inbox_take(
   token   uuid,
   worker  text,
   until   timestamptz,
-  in_order boolean
+  in_order boolean,
+  ahead   bigint[]
 ) returns turno.inbox_cursor
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
   now_at     timestamptz := clock_timestamp();
-  -- A clock that was set back is behind due_at: then all times are looked at, as after a second.
-  due_from   timestamptz := case when now_at between c.due_at and c.due_at + '1 second' then c.due_from else '-infinity' end;
+  due_from   timestamptz := turno.inbox_due_from(c, now_at);
   due_left   boolean := false;
   left_over  integer := "limit";
   in_queue_priority    integer;
@@ -207,7 +207,8 @@ begin
 
     if left_over > 0 then
       select l.ids, l.groups, l.ending into ids, groups, ending
-      from turno.inbox_next_ready(in_queue_priority, c.at_id[p + 1], left_over, freed, head_ids, inbox_take.in_order) l;
+      from turno.inbox_next_ready(
+        in_queue_priority, c.at_id[p + 1], left_over, freed, head_ids, inbox_take.in_order, inbox_take.ahead) l;
       perform turno.inbox_hold(c, in_queue_priority, ids, groups, inbox_take.token, inbox_take.worker, inbox_take.until);
       left_over := left_over - coalesce(cardinality(ids), 0);
       c.at_id[p + 1] := ending;
@@ -285,14 +286,31 @@ declare
   room    integer;
   heavy   boolean;
   held    integer;
-  lock_timeout text;
+  ahead   bigint[];
+  one     turno.inbox_taken;
 begin
-  perform turno.check_name('queue', inbox_claim_batch.queue, 255);
-  perform turno.check_name('worker', inbox_claim_batch.worker, 255);
-  perform turno.check_lease(inbox_claim_batch.lease);
+  perform turno.inbox_claim_check(inbox_claim_batch.queue, inbox_claim_batch.worker, inbox_claim_batch.lease);
   if inbox_claim_batch."limit" is null or inbox_claim_batch."limit" not between 0 and 10000 then
     raise exception 'limit is %, and must be between 0 and 10000', coalesce(inbox_claim_batch."limit"::text, 'null')
       using errcode = 'invalid_parameter_value', hint = 'Claim fewer at a time, and more often.';
+  end if;
+  -- A claim that is lost in a crash has ended: its items can be claimed again, and for its holder it is stale. So the commit
+  -- need not wait for the disk, if the transaction does nothing else.
+  if not inbox_claim_batch.durable then
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
+  if inbox_claim_batch."limit" = 1 and not starts_with(inbox_claim_batch.queue, '$') then
+    one := turno.inbox_claim_one(
+      inbox_claim_batch.queue, inbox_claim_batch.worker, inbox_claim_batch.lease, inbox_claim_batch.token, true,
+      inbox_claim_batch.later);
+    if one.id > 0 then
+      return next one;
+    elsif one.id = -1 then
+      return next null::turno.inbox_taken;
+    end if;
+    if one.id is distinct from 0 then
+      return;
+    end if;
   end if;
   -- A queue without a push is empty, and a claim does not create it.
   select t.id, k.priority_mask, k.grouped, k.bytes into q
@@ -312,24 +330,9 @@ begin
   if heavy then
     inbox_claim_batch."limit" := least(inbox_claim_batch."limit", 1000);
   end if;
-  -- A claim that is lost in a crash has ended: its items can be claimed again, and for its holder it is stale. So the commit
-  -- need not wait for the disk, if the transaction does nothing else.
-  if not inbox_claim_batch.durable then
-    perform set_config('synchronous_commit', 'off', true);
-  end if;
-  if not inbox_claim_batch.later then
-    perform pg_advisory_xact_lock(1953853038, q.id); -- "turn" in ASCII
-  elsif not pg_try_advisory_xact_lock(1953853038, q.id) then
-    lock_timeout := current_setting('lock_timeout');
-    begin
-      -- Claims are short: longer than this waits only who meets a transaction that does other things after its claim.
-      perform set_config('lock_timeout', '100ms', true);
-      perform pg_advisory_xact_lock(1953853038, q.id);
-      perform set_config('lock_timeout', lock_timeout, true);
-    exception when lock_not_available then
-      return next null::turno.inbox_taken;
-      return;
-    end;
+  if not turno.inbox_wait_turn(inbox_claim_batch.queue, false, inbox_claim_batch.later) then
+    return next null::turno.inbox_taken;
+    return;
   end if;
   -- Not before it is our turn: the same call may be under way still, if only its connection was lost.
   select
@@ -340,13 +343,11 @@ begin
         select from turno.inbox_item t
         where q.priority_mask & (1 << p) <> 0
           and t.queue_priority = base + p
-          and t.run_at >= case
-            when clock_timestamp() between (l.cursor).due_at and (l.cursor).due_at + '1 second' then (l.cursor).due_from
-            else '-infinity'
-          end
+          and t.run_at >= turno.inbox_due_from(l.cursor, clock_timestamp())
           and turno.inbox_is_due(t.run_at, clock_timestamp())
         limit 1) d) as waiting,
     (select i.last_value from turno.inbox_item_id i) as last_id,
+    turno.inbox_claimed_ahead(q.id, (l.cursor).at_id) as ahead,
     l.cursor
   into strict at
   from (
@@ -366,6 +367,7 @@ begin
     c := turno.inbox_look_behind(q.id);
   end if;
   waiting := at.waiting;
+  ahead := at.ahead;
   old := c;
   until := clock_timestamp() + inbox_claim_batch.lease;
   if c.late_at > clock_timestamp() then
@@ -394,6 +396,7 @@ begin
         where t.queue_priority = base + p
           and t.id > c.at_id[p + 1]
           and turno.inbox_is_ready(t.run_at)
+          and t.id <> all (ahead)
           -- In the rare case that the queue has its first groups since we looked.
           and (
             t."group" is null
@@ -418,7 +421,7 @@ begin
     held as (
       insert into turno.inbox_claim (token, queue_priority, queue_id, n, ids, groups, worker, claimed_at, until)
       select
-        inbox_claim_batch.token, r.queue_priority, c.queue_id, c.n + 1, turno.inbox_ranges(array_agg(r.id)),
+        inbox_claim_batch.token, r.queue_priority, c.queue_id, c.n + 1, turno.inbox_id_ranges(array_agg(r.id)),
         array_agg(r."group") filter (where r."group" is not null), inbox_claim_batch.worker, clock_timestamp(), until
       from ready r
       group by r.queue_priority),
@@ -448,7 +451,7 @@ begin
     -- There is room for what came late.
     select l.floor_id, l.floor_n, l.mark_id, l.mark_n, l.mark_xid, l.late_at, l.late_cost
     into c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost
-    from turno.inbox_late(c, own, (inbox_claim_batch."limit" - got)::integer, inbox_claim_batch.token, inbox_claim_batch.worker, until) l;
+    from turno.inbox_claim_late(c, own, (inbox_claim_batch."limit" - got)::integer, inbox_claim_batch.token, inbox_claim_batch.worker, until) l;
     update turno.inbox_cursor t
     set floor_id  = c.floor_id,
         floor_n   = c.floor_n,
@@ -488,6 +491,7 @@ begin
       where t.queue_priority = base + p
         and t.id > c.at_id[p + 1]
         and turno.inbox_is_ready(t.run_at)
+        and t.id <> all (ahead)
       order by t.id
       limit inbox_claim_batch."limit") s;
     got := coalesce(cardinality(at.ids), 0);
@@ -496,18 +500,14 @@ begin
         return;
       end if;
       c.at_id[p + 1] := case when got = inbox_claim_batch."limit" then at.ids[got] else coalesce(at.furthest, c.at_id[p + 1]) end;
-      insert into turno.inbox_cursor (
-        queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)
-      values (
-        c.queue_id, old.n + 1, c.at_id, c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost,
-        c.due_from, c.due_at, case when got > 0 then least(c.expiry, until) else c.expiry end);
-      delete from turno.inbox_cursor t
-      where t.queue_id = q.id
-        and t.n = old.n;
+      if got > 0 then
+        c.expiry := least(c.expiry, until);
+      end if;
+      perform turno.inbox_move_cursor(old, c);
       if got > 0 then
         insert into turno.inbox_claim (token, queue_priority, queue_id, n, ids, worker, claimed_at, until)
         values (
-          inbox_claim_batch.token, base + p, q.id, old.n + 1, turno.inbox_ranges(at.ids), inbox_claim_batch.worker,
+          inbox_claim_batch.token, base + p, q.id, old.n + 1, turno.inbox_id_ranges(at.ids), inbox_claim_batch.worker,
           clock_timestamp(), until);
         return query
         select
@@ -524,14 +524,14 @@ begin
 
   room := turno.inbox_room(heavy, inbox_claim_batch."limit", inbox_claim_batch.max_bytes, q.bytes, inbox_claim_batch.token);
   if overdue then
-    c := turno.inbox_late(c, own, room, inbox_claim_batch.token, inbox_claim_batch.worker, until);
+    c := turno.inbox_claim_late(c, own, room, inbox_claim_batch.token, inbox_claim_batch.worker, until);
     room := turno.inbox_room(heavy, inbox_claim_batch."limit", inbox_claim_batch.max_bytes, q.bytes, inbox_claim_batch.token);
   end if;
   while room > 0 loop
     held := turno.inbox_size(inbox_claim_batch.token);
     c := turno.inbox_take(
       c, q.priority_mask, q.grouped, waiting, room, inbox_claim_batch.token, inbox_claim_batch.worker, until,
-      inbox_claim_batch.in_order);
+      inbox_claim_batch.in_order, ahead);
     -- The end of the line.
     exit when not heavy or turno.inbox_size(inbox_claim_batch.token) - held < room;
     room := turno.inbox_room(heavy, inbox_claim_batch."limit", inbox_claim_batch.max_bytes, q.bytes, inbox_claim_batch.token);
@@ -541,19 +541,14 @@ begin
     -- There is room for what came late, up to where the cursor was.
     select l.floor_id, l.floor_n, l.mark_id, l.mark_n, l.mark_xid, l.late_at, l.late_cost
     into c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost
-    from turno.inbox_late(old, own, room, inbox_claim_batch.token, inbox_claim_batch.worker, until) l;
+    from turno.inbox_claim_late(old, own, room, inbox_claim_batch.token, inbox_claim_batch.worker, until) l;
   end if;
   room := inbox_claim_batch."limit" - turno.inbox_size(inbox_claim_batch.token);
   if c is distinct from old or room < inbox_claim_batch."limit" then
-    insert into turno.inbox_cursor (
-      queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)
-    values (
-      c.queue_id, old.n + 1, c.at_id, c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost,
-      c.due_from, c.due_at,
-      case when room < inbox_claim_batch."limit" then least(c.expiry, until) else c.expiry end);
-    delete from turno.inbox_cursor t
-    where t.queue_id = old.queue_id
-      and t.n = old.n;
+    if room < inbox_claim_batch."limit" then
+      c.expiry := least(c.expiry, until);
+    end if;
+    perform turno.inbox_move_cursor(old, c);
   end if;
   if room < inbox_claim_batch."limit" then
     return query select * from turno.inbox_held(inbox_claim_batch.token);
@@ -571,15 +566,37 @@ create or replace function turno.inbox_claim(
   lease   interval default '30 seconds',
   request uuid     default null
 ) returns setof turno.inbox_claimed
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select t.id, t.id || '@' || r.token, t.attempt, t.max_attempts, t.payload, t.key, t."group", t.priority, t.pushed_at, t.expires_at
-  from (select coalesce(inbox_claim.request, gen_random_uuid()) as token offset 0) r
-  cross join lateral turno.inbox_claim_batch(
-    inbox_claim.queue, inbox_claim.worker, inbox_claim."limit", inbox_claim.lease, r.token, true) t
+#variable_conflict use_column
+declare
+  own uuid := coalesce(inbox_claim.request, gen_random_uuid());
+  t   turno.inbox_taken;
+begin
+  if inbox_claim."limit" = 1 and not starts_with(inbox_claim.queue, '$') then
+    if not (
+      turno.is_name(inbox_claim.queue, 255) and turno.is_name(inbox_claim.worker, 255)
+      and inbox_claim.lease between '1 millisecond' and '1 day') then
+      perform turno.inbox_claim_check(inbox_claim.queue, inbox_claim.worker, inbox_claim.lease);
+    end if;
+    t := turno.inbox_claim_one(
+      inbox_claim.queue, inbox_claim.worker, inbox_claim.lease, own, inbox_claim.request is not null, false);
+    if t.id > 0 then
+      return next row(
+        t.id, t.id || '@' || own, t.attempt, t.max_attempts, t.payload, t.key, t."group", t.priority, t.pushed_at, t.expires_at
+      )::turno.inbox_claimed;
+    end if;
+    if t.id is distinct from 0 then
+      return;
+    end if;
+  end if;
+  return query
+  select b.id, b.id || '@' || own, b.attempt, b.max_attempts, b.payload, b.key, b."group", b.priority, b.pushed_at, b.expires_at
+  from turno.inbox_claim_batch(inbox_claim.queue, inbox_claim.worker, inbox_claim."limit", inbox_claim.lease, own, true) b;
+end
 $$;
 
 comment on function turno.inbox_claim is
-  'Claims up to limit items of a queue for one worker. Each comes with its claim, which every change to it has to present. Call it in a transaction of its own: other claims of the queue wait for it to end.';
+  'Claims up to limit items of a queue for one worker. Each comes with its claim, which every change to it has to present. Call it in a transaction of its own: claims of more than one item wait for it to end.';

@@ -77,7 +77,7 @@ stable
 as $$
   select case
     -- In the order of their numbers, if none is a duplicate: a few bytes for a thousand.
-    when duplicates is null then jsonb_build_object('ranges', turno.inbox_ranges(ids))
+    when duplicates is null then jsonb_build_object('ranges', turno.inbox_id_ranges(ids))
     else jsonb_build_object('ids', ids::text, 'duplicates', duplicates::text)
   end
 $$;
@@ -115,7 +115,7 @@ declare
   largest integer;
   known  boolean;
 begin
-  -- Before any number is taken: see inbox_late.
+  -- Before any number is taken: see inbox_claim_late.
   perform pg_current_xact_id();
   if inbox_push_batch.request is not null then
     answer := turno.inbox_answered_with(inbox_push_batch.request, '{ids,ranges}');
@@ -230,6 +230,8 @@ $$;
 comment on function turno.inbox_push_batch is
   'Stores many items, all or none. An array may be null where all items have the default. Answers their ids, and the places of duplicates.';
 
+-- One item, in two statements. The rules are those of inbox_push_batch, which takes what is not usual: a key, a request, a queue or
+-- a kind of item that is new, and what has to be rejected.
 create or replace function turno.inbox_push(
   queue        text,
   payload      json,
@@ -242,15 +244,52 @@ create or replace function turno.inbox_push(
   request      uuid        default null,
   max_payload  integer     default 1048576
 ) returns turno.inbox_pushed
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select row(b.ids[1], b.duplicates is not null)::turno.inbox_pushed
+#variable_conflict use_column
+declare
+  -- Before any number is taken: see inbox_claim_late. Before the mark of a listener is read: see inbox_notify.
+  own   xid8 := pg_current_xact_id();
+  item  record;
+begin
+  if num_nulls(inbox_push.key, inbox_push.delay, inbox_push.run_at, inbox_push."group", inbox_push.request) = 5
+     and inbox_push.priority between 0 and 3
+     and inbox_push.max_attempts between 1 and 1000 then
+    -- A queue that is there has a good name.
+    insert into turno.inbox_item (queue_priority, id, pushed_at, max_attempts, payload)
+    select
+      t.id * 4 + inbox_push.priority, nextval('turno.inbox_item_id'), clock_timestamp(), inbox_push.max_attempts, inbox_push.payload
+    from turno.inbox_queue t
+    where t.name = inbox_push.queue
+      and not starts_with(t.name, '$')
+      and exists (
+        select from turno.inbox_kind k
+        where k.queue_id = t.id
+          and k.priority_mask & (1 << inbox_push.priority) <> 0
+          and least(k.bytes, inbox_push.max_payload, 1048576) >= octet_length(inbox_push.payload::text))
+    returning
+      id, queue_priority / 4 as queue_id,
+      (select l.until > clock_timestamp() from turno.inbox_listener l where l.queue = inbox_push.queue) as listens
+    into item;
+    if found then
+      insert into turno.inbox_tally (queue_id, items)
+      values (item.queue_id, 1);
+      if item.listens or current_setting('transaction_isolation') <> 'read committed' then
+        perform turno.inbox_notify(inbox_push.queue);
+      end if;
+      return row(item.id, false)::turno.inbox_pushed;
+    end if;
+  end if;
+  select b.ids[1], b.duplicates is not null into item
   from turno.inbox_push_batch(
     inbox_push.queue, array[inbox_push.payload::text], case when inbox_push.key is not null then array[inbox_push.key] end,
-    array[inbox_push.priority], array[inbox_push.delay], array[inbox_push.run_at], array[inbox_push."group"],
-    array[inbox_push.max_attempts], inbox_push.request, inbox_push.max_payload) b
+    array[inbox_push.priority], array[inbox_push.delay], array[inbox_push.run_at],
+    case when inbox_push."group" is not null then array[inbox_push."group"] end, array[inbox_push.max_attempts],
+    inbox_push.request, inbox_push.max_payload) b;
+  return item;
+end
 $$;
 
 comment on function turno.inbox_push is

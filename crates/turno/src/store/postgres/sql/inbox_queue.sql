@@ -81,7 +81,7 @@ $$;
 
 -- When to look again although no notification came: the next item's time, the end of another worker's claim, or what the
 -- last claim left out. "looked" is how long ago the caller's last claim began: a claim that came too soon after another one
--- has not looked for items that were committed late (inbox_late). Null: no time is known.
+-- has not looked for items that were committed late (inbox_claim_late). Null: no time is known.
 create or replace function turno.inbox_next_due(queue text, looked interval) returns interval
 language plpgsql
 as $$
@@ -90,6 +90,7 @@ declare
   q    integer := turno.inbox_queue_id(inbox_next_due.queue);
   c    turno.inbox_cursor;
   next timestamptz;
+  ahead bigint[];
 begin
   if q is null then
     return null;
@@ -98,11 +99,8 @@ begin
   if exists (select from turno.inbox_freed f where f.queue_id = q) then
     return '0';
   end if;
-  select * into c
-  from turno.inbox_cursor t
-  where t.queue_id = q
-  order by t.n desc
-  limit 1;
+  c := turno.inbox_last_cursor(q);
+  ahead := turno.inbox_claimed_ahead(q, c.at_id);
   -- A claim that has reached its limit in bytes has left something in line.
   if exists (
     select from generate_series(0, 3) p
@@ -111,10 +109,16 @@ begin
       where t.queue_priority = q * 4 + p
         and t.id > c.at_id[p + 1]
         and turno.inbox_is_ready(t.run_at)
+        and t.id <> all (ahead)
       limit 1) i) then
     return '0';
   end if;
-  select least(c.expiry, min(d.run_at)) into next
+  select least(
+    c.expiry, min(d.run_at), (
+      select min(b.until)
+      from turno.inbox_claim b
+      where b.queue_id = q
+        and b.n = turno.inbox_ahead())) into next
   from generate_series(0, 3) p
   cross join lateral (
     select t.run_at
@@ -291,7 +295,7 @@ $$;
 --          are one range most of the time.
 -- Index:   none.
 
-create or replace function turno.inbox_ranges(ids bigint[]) returns int8multirange
+create or replace function turno.inbox_id_ranges(ids bigint[]) returns int8multirange
 language plpgsql
 immutable
 as $$

@@ -32,7 +32,7 @@ begin
     from asked a
     join batch b on b.token = a.token and b.ids @> a.id),
   gone as materialized (
-    select h.at, turno.inbox_ranges(array_agg(h.id)) as ids
+    select h.at, turno.inbox_id_ranges(array_agg(h.id)) as ids
     from hit h
     group by h.at),
   shrunk as (
@@ -78,6 +78,55 @@ begin
 end
 $$;
 
+-- Ends one item that is done, if its claim has no other. Answers whether that was so.
+create or replace function turno.inbox_complete_one(id bigint, token uuid, request uuid) returns boolean
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  alone int8multirange := int8multirange(int8range(inbox_complete_one.id, inbox_complete_one.id, '[]'));
+  done  record;
+begin
+  with claim as (
+    delete from turno.inbox_claim b
+    where b.token = inbox_complete_one.token
+      and b.ids = alone
+    returning b.queue_priority, b.queue_id, b.worker),
+  item as (
+    delete from turno.inbox_item t
+    using claim c
+    where t.queue_priority = c.queue_priority
+      and t.id = inbox_complete_one.id
+    returning t.key, t."group"),
+  counted as (
+    insert into turno.inbox_tally (queue_id, items, completed)
+    select c.queue_id, -1, 1
+    from claim c),
+  kept as (
+    insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
+    select inbox_complete_one.request, inbox_complete_one.token, c.queue_id, clock_timestamp(), c.worker, alone
+    from claim c
+    on conflict (request, token, queue_id) do update
+    set ids = d.ids + excluded.ids)
+  select c.queue_id, i.key, i."group" into done
+  from claim c
+  left join item i on true;
+  if not found then
+    return false;
+  end if;
+  if done.key is not null then
+    update turno.inbox_key k
+    set done_at = clock_timestamp()
+    where k.queue_id = done.queue_id
+      and k.key = done.key;
+  end if;
+  if done."group" is not null then
+    perform turno.inbox_free(array[inbox_complete_one.token], array[done.queue_id], array[done."group"]);
+  end if;
+  return true;
+end
+$$;
+
 -- Many at once, perhaps for several callers: for each token and request, the items that are done. None is named twice.
 --
 -- Claim by claim, in small statements: one large statement takes longer to begin than all of these to run.
@@ -105,6 +154,12 @@ declare
   queues      integer[];
   stale       text[];
 begin
+  if cardinality(inbox_complete_batch.tokens) = 1
+     and upper(inbox_complete_batch.ids[1]) - lower(inbox_complete_batch.ids[1]) = 1
+     and turno.inbox_complete_one(
+       lower(inbox_complete_batch.ids[1]), inbox_complete_batch.tokens[1], inbox_complete_batch.requests[1]) then
+    return row(1, '{}'::text[])::turno.inbox_settled;
+  end if;
   -- What is locked is read as it is now.
   for b in
     select *
@@ -208,7 +263,18 @@ $$;
 comment on function turno.inbox_complete_batch is
   'Ends items that are done; those whose claim is no longer right are answered as stale, and nothing is done to them.';
 
--- A claim as it is written, ITEM@TOKEN, in its two parts.
+-- Whether a text is a claim: ITEM@TOKEN.
+create or replace function turno.inbox_is_claim(claim text) returns boolean
+language sql
+immutable
+as $$
+  select claim like '%_@________-____-____-____-____________'
+    and length(claim) <= 55
+    and starts_with(translate(claim, '0123456789', ''), '@')
+    and translate(claim, '0123456789abcdefABCDEF', '') = '@----'
+$$;
+
+-- A claim as it is written, in its two parts.
 create or replace function turno.inbox_parse(claims text[], out ids bigint[], out tokens uuid[])
 language plpgsql
 immutable
@@ -218,8 +284,7 @@ declare
 begin
   select c into wrong
   from unnest(claims) c
-  where c is null
-     or c !~ '^[0-9]{1,18}@[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
+  where turno.inbox_is_claim(c) is not true
   limit 1;
   if found then
     raise exception 'claim is not one: %', coalesce(quote_literal(left(wrong, 60)), 'null')
@@ -243,13 +308,19 @@ declare
   s      turno.inbox_settled;
   stale  text[];
 begin
+  if cardinality(inbox_complete.claims) = 1
+     and turno.inbox_is_claim(inbox_complete.claims[1])
+     and turno.inbox_complete_one(
+       split_part(inbox_complete.claims[1], '@', 1)::bigint, split_part(inbox_complete.claims[1], '@', 2)::uuid, own) then
+    return row(1, '{}'::text[])::turno.inbox_settled;
+  end if;
   select p.ids, p.tokens into ids, tokens
   from turno.inbox_parse(inbox_complete.claims) p;
   select d.* into s
   from (
     select array_agg(g.token) as tokens, array_agg(g.ids) as ids, array_agg(own) as requests
     from (
-      select u.token, turno.inbox_ranges(array_agg(distinct u.id)) as ids
+      select u.token, turno.inbox_id_ranges(array_agg(distinct u.id)) as ids
       from unnest(ids, tokens) u(id, token)
       group by u.token) g) a
   cross join lateral turno.inbox_complete_batch(a.tokens, a.ids, a.requests) d;
@@ -278,6 +349,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+  if turno.inbox_is_claim(claim)
+     and turno.inbox_complete_one(split_part(claim, '@', 1)::bigint, split_part(claim, '@', 2)::uuid, gen_random_uuid()) then
+    return;
+  end if;
   if (turno.inbox_complete(array[claim])).done = 0 then
     raise exception 'the claim % is stale: another worker may have the item', claim
       using errcode = 'TN410', hint = 'Roll back: the worker that has the item now does it again.';

@@ -89,6 +89,29 @@ begin
     return next;
   end loop;
 
+  -- Held locks: busy, with the holder.
+  if not (true = all (done)) then
+    for taken in
+      select
+        a.place,
+        case
+          when t.mode = 'shared' then turno.lock_answer('busy', t)
+          else row(
+            'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
+            t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome
+        end as answer
+      from unnest(resources, owners) with ordinality a(resource, owner, place)
+      join turno.lock t on t.resource = a.resource
+      where (t.mode = 'shared' or t.owner <> a.owner)
+        and turno.lock_is_taken(t)
+    loop
+      done[taken.place] := true;
+      place := taken.place;
+      answer := taken.answer;
+      return next;
+    end loop;
+  end if;
+
   -- New ones, as lock_create makes them: an insert may not wait for another's, and the floor is read after it.
   if not (true = all (done)) then
     for taken in
@@ -132,29 +155,6 @@ begin
       if answer.token <= floor then
         answer.token := turno.lock_above_floor(answer.resource, answer.token);
       end if;
-      return next;
-    end loop;
-  end if;
-
-  -- Held locks: busy, with the holder.
-  if not (true = all (done)) then
-    for taken in
-      select
-        a.place,
-        case
-          when t.mode = 'shared' then turno.lock_answer('busy', t)
-          else row(
-            'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
-            t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome
-        end as answer
-      from unnest(resources, owners) with ordinality a(resource, owner, place)
-      join turno.lock t on t.resource = a.resource
-      where (t.mode = 'shared' or t.owner <> a.owner)
-        and turno.lock_is_taken(t)
-    loop
-      done[taken.place] := true;
-      place := taken.place;
-      answer := taken.answer;
       return next;
     end loop;
   end if;

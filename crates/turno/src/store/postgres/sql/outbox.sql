@@ -155,7 +155,7 @@ declare
   stored bigint;
   timed  bigint;
 begin
-  -- Before any number is taken: see inbox_late.
+  -- Before any number is taken: see inbox_claim_late.
   perform pg_current_xact_id();
   if outbox_emit_batch.request is not null then
     answer := turno.inbox_answered_with(outbox_emit_batch.request, '{events}');
@@ -483,7 +483,7 @@ declare
   q    integer := turno.outbox_queue();
   many bigint;
 begin
-  perform pg_advisory_xact_lock(1953853038, q);
+  perform turno.inbox_wait_turn('$outbox', false, false);
   with ended as (
     update turno.inbox_claim b
     set until = clock_timestamp()

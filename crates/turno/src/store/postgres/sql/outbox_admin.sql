@@ -296,3 +296,26 @@ $$;
 
 comment on function turno.outbox_discard is
   'Gives dead or blocked events up: they are never published. What was blocked behind one goes on; what was parked waits to be requeued. Answers how many. The user and the reason go into the history.';
+
+-- Purpose: the history of what an operator did to the rows of an application's own outbox table, which the operator's own statement
+--          changes. Not operator_action_record: an operator must not write any history that it likes.
+-- Index:   none.
+
+create or replace function turno.outbox_table_record(event text, "table" text, many bigint, "user" text, reason text) returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if event is null or event not in ('requeued', 'discarded') then
+    raise exception 'event is %, and must be requeued or discarded', coalesce(quote_literal(event), 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Call this in the statement that changes the rows.';
+  end if;
+  perform turno.check_name('table', "table", 255);
+  perform turno.operator_action_check("user", reason);
+  perform turno.operator_action_record('outbox', event, "table", many, "user", reason);
+end
+$$;
+
+comment on function turno.outbox_table_record is
+  'Writes to the history that rows of an application''s own outbox table were requeued or discarded.';

@@ -254,6 +254,7 @@ as $$
     ('outbox_requeue', 'turno_operator'),
     ('outbox_settle', 'turno_app'),
     ('outbox_stats', 'turno_app'),
+    ('outbox_table_record', 'turno_operator'),
     ('rights', 'turno_app'),
     ('schedule_state', 'turno_app'),
     ('schedule_tick', 'turno_app'),

@@ -1,0 +1,322 @@
+//! Claims of one item, which are made side by side from separate connections.
+
+use std::time::Duration;
+
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row};
+use turno_testkit::conformance::TestStore;
+use turno_testkit::eventually_async;
+
+use super::{code, one, test_store};
+
+/// Longer than anything takes that ends at all.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+async fn all(client: &Client, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
+    client
+        .query(sql, parameters)
+        .await
+        .unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+}
+
+async fn run(client: &Client, sql: &str) {
+    client
+        .batch_execute(sql)
+        .await
+        .unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+}
+
+/// Claims one item, and returns its id and its claim.
+async fn claim(client: &Client) -> Option<(i64, String)> {
+    let sql = "select id, claim from turno.inbox_claim('work', 'w')";
+    let rows = all(client, sql, &[]).await;
+    rows.first().map(|row| (row.get(0), row.get(1)))
+}
+
+async fn push(client: &Client, many: i32) -> Vec<i64> {
+    all(client, "select (turno.inbox_push('work', '{}', max_attempts => 100)).id from generate_series(1, $1)", &[&many]).await
+        .iter()
+        .map(|row| row.get(0))
+        .collect()
+}
+
+/// A worker may do its work in the transaction of its claim: others claim meanwhile. A claim of several has to wait.
+#[tokio::test]
+async fn an_open_claim_of_one_keeps_no_other_waiting() {
+    let (test_store, first) = test_store().await;
+    let second = test_store.postgres_connection().await;
+    let ids = push(&first, 3).await;
+    run(&first, "begin").await;
+    assert_eq!(claim(&first).await.unwrap().0, ids[0]);
+
+    run(&second, "set lock_timeout = '100ms'").await;
+    assert_eq!(claim(&second).await.unwrap().0, ids[1]);
+    assert_eq!(
+        code(&second, "select turno.inbox_claim('work', 'w', 2)").await,
+        "55P03"
+    );
+
+    run(&first, "rollback").await;
+    assert_eq!(claim(&second).await.unwrap().0, ids[0]);
+    assert_eq!(claim(&second).await.unwrap().0, ids[2]);
+    assert!(claim(&second).await.is_none());
+}
+
+/// A claim of several passes over what was claimed in front of the cursor, and gets everything else.
+#[tokio::test]
+async fn a_claim_of_many_passes_over_what_is_claimed() {
+    let (test_store, client) = test_store().await;
+    let ids = push(&client, 40).await;
+    for id in &ids[..3] {
+        assert_eq!(claim(&client).await.unwrap().0, *id);
+    }
+    for limit in [5, 100] {
+        let rows = all(
+            &client,
+            "select id from turno.inbox_claim('work', 'w', $1)",
+            &[&limit],
+        )
+        .await;
+        let got: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+        let expected = if limit == 5 { &ids[3..8] } else { &ids[8..] };
+        assert_eq!(got, expected);
+    }
+    assert!(claim(&client).await.is_none());
+    drop(test_store);
+}
+
+/// The due time of a claimed item is none, so an idle worker must not look for it again and again.
+#[tokio::test]
+async fn a_worker_sleeps_while_everything_is_claimed() {
+    let (test_store, client) = test_store().await;
+    push(&client, 2).await;
+    claim(&client).await.unwrap();
+    claim(&client).await.unwrap();
+    // The first call sets the mark of the listener; what is due is in the next one.
+    let due = eventually_async(TIMEOUT, "a due time", async || {
+        let due: Option<f64> = one(
+            &client,
+            "select extract(epoch from due)::float8 from turno.inbox_idle('work')",
+        )
+        .await
+        .get(0);
+        due.filter(|due| *due > 0.0)
+    })
+    .await;
+    assert!((1.0..=30.0).contains(&due), "{due}");
+    drop(test_store);
+}
+
+/// What has to be there so that a claim that read an old snapshot gets no item twice.
+#[derive(Clone, Copy, PartialEq)]
+enum Guard {
+    /// One that is claimed meanwhile is refused by the unique index.
+    Index,
+    /// One that is done meanwhile is not there any more.
+    IsThere,
+    /// The same, if the completion commits while the second claim waits for it.
+    IsThereLate,
+}
+
+/// Lets a second claim read its snapshot, and then wait until a first one has the same item. Returns what both got.
+async fn race(test_store: &TestStore, guard: Guard, removed: bool) -> (i64, Option<i64>) {
+    let first = test_store.postgres_connection().await;
+    let second = test_store.postgres_connection().await;
+    let gate = test_store.postgres_connection().await;
+    push(&first, 2).await;
+    run(
+        &first,
+        "create or replace function turno.inbox_may_claim(id bigint) returns boolean
+             language plpgsql volatile as $$
+             begin
+               if current_setting('test.waits', true) = 'on' then
+                 perform pg_advisory_xact_lock_shared(4711);
+               end if;
+               return pg_try_advisory_xact_lock(1953853039, (id & 2147483647)::integer);
+             end $$",
+    )
+    .await;
+    match guard {
+        _ if !removed => {}
+        Guard::Index => {
+            run(&first, "drop index turno.inbox_claim_queue;
+                     create unique index inbox_claim_queue on turno.inbox_claim (queue_id, n, ahead_id, token)").await;
+            // The statement names the columns of the index.
+            let body: String = one(
+                &first,
+                "select replace(pg_get_functiondef(p.oid), 'on conflict (queue_id, n, ahead_id)', 'on conflict')
+                 from pg_proc p where p.oid = 'turno.inbox_claim_one'::regproc",
+            )
+            .await
+            .get(0);
+            run(&first, &body).await;
+        }
+        Guard::IsThere | Guard::IsThereLate => {
+            run(&first, "create or replace function turno.inbox_is_there(queue_priority integer, id bigint) returns boolean
+                     language sql as 'select true'").await;
+        }
+    }
+    run(&gate, "select pg_advisory_lock(4711)").await;
+    run(&second, "set test.waits = 'on'").await;
+    let racing = tokio::spawn(async move { claim(&second).await });
+    eventually_async(TIMEOUT, "the second claim at the gate", async || {
+        let waits: bool = one(
+            &gate,
+            "select exists (select from pg_locks where locktype = 'advisory' and objid = 4711 and not granted)",
+        )
+        .await
+        .get(0);
+        waits.then_some(())
+    })
+    .await;
+    let (id, held) = claim(&first).await.expect("an item");
+    if guard == Guard::IsThereLate {
+        run(&first, "begin").await;
+    }
+    if guard != Guard::Index {
+        all(&first, "select turno.inbox_complete($1::text)", &[&held]).await;
+    }
+    run(&gate, "select pg_advisory_unlock(4711)").await;
+    if guard == Guard::IsThereLate {
+        eventually_async(TIMEOUT, "the second claim behind the completion", async || {
+            let waits: bool = one(
+                &gate,
+                "select exists (select from pg_locks where locktype = 'transactionid' and not granted)",
+            )
+            .await
+            .get(0);
+            waits.then_some(())
+        })
+        .await;
+        run(&first, "commit").await;
+    }
+    (
+        id,
+        racing.await.expect("the second claim").map(|(id, _)| id),
+    )
+}
+
+#[tokio::test]
+async fn an_item_that_is_claimed_meanwhile_is_not_claimed_again() {
+    let (test_store, _) = test_store().await;
+    let (first, second) = race(&test_store, Guard::Index, false).await;
+    assert_eq!(second, Some(first + 1));
+}
+
+#[tokio::test]
+async fn an_item_that_is_done_meanwhile_is_not_claimed_again() {
+    for guard in [Guard::IsThere, Guard::IsThereLate] {
+        let (test_store, _) = test_store().await;
+        let (first, second) = race(&test_store, guard, false).await;
+        assert_eq!(second, Some(first + 1));
+    }
+}
+
+/// The controls: without the guard, both have the item.
+#[tokio::test]
+async fn without_its_guard_an_item_is_claimed_twice() {
+    for guard in [Guard::Index, Guard::IsThere, Guard::IsThereLate] {
+        let (test_store, _) = test_store().await;
+        let (first, second) = race(&test_store, guard, true).await;
+        assert_eq!(second, Some(first));
+    }
+}
+
+/// Workers that claim one item or several, that roll back, give back and fail, beside pushes that commit late and out of order:
+/// the work of each item is done once, and nothing is left.
+#[tokio::test]
+async fn each_item_is_done_once() {
+    const PUSHERS: i32 = 4;
+    const PUSHES: i32 = 150;
+    const WORKERS: i64 = 8;
+    let (test_store, client) = test_store().await;
+    run(&client, "create table public.done (id bigint primary key)").await;
+    // So that the queue exists, and all claims are made side by side from the beginning.
+    push(&client, 1).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for pusher in 0..PUSHERS {
+        let client = test_store.postgres_connection().await;
+        tasks.spawn(async move {
+            for n in 0..PUSHES / 3 {
+                run(&client, "begin").await;
+                for _ in 0..3 {
+                    push(&client, 1).await;
+                    if (n + pusher) % 4 == 0 {
+                        // Others push and claim while this transaction is open.
+                        run(&client, "select pg_sleep(0.005)").await;
+                    }
+                }
+                run(&client, "commit").await;
+            }
+        });
+    }
+    let total = i64::from(PUSHERS * (PUSHES / 3) * 3) + 1;
+    for worker in 0..WORKERS {
+        let client = test_store.postgres_connection().await;
+        tasks.spawn(async move { work(&client, worker, total).await });
+    }
+    tokio::time::timeout(TIMEOUT, async {
+        while let Some(task) = tasks.join_next().await {
+            task.unwrap();
+        }
+    })
+    .await
+    .expect("all items are done");
+    let left = one(
+        &client,
+        "select s.pending + s.scheduled + s.processing + s.failed, s.completed, (select count(*) from turno.inbox_claim)
+         from turno.inbox_stats('work') s",
+    )
+    .await;
+    assert_eq!(
+        (
+            left.get::<_, i64>(0),
+            left.get::<_, i64>(1),
+            left.get::<_, i64>(2)
+        ),
+        (0, total, 0)
+    );
+}
+
+async fn work(client: &Client, worker: i64, total: i64) {
+    for n in 0_i64.. {
+        if one(client, "select count(*) from public.done")
+            .await
+            .get::<_, i64>(0)
+            == total
+        {
+            return;
+        }
+        let limit: i32 = if (n + worker) % 16 == 0 { 5 } else { 1 };
+        run(client, "begin").await;
+        let rows = all(
+            client,
+            "select id, claim from turno.inbox_claim('work', 'w', $1)",
+            &[&limit],
+        )
+        .await;
+        if (n + worker) % 11 == 0 {
+            run(client, "rollback").await;
+            continue;
+        }
+        run(client, "commit").await;
+        for row in rows {
+            let (id, claim): (i64, String) = (row.get(0), row.get(1));
+            let change = match (id + n) % 13 {
+                0 => "select turno.inbox_give_back(array[$1])",
+                1 => "select turno.inbox_fail(array[$1], 'no', '1 ms')",
+                _ => {
+                    run(client, "begin").await;
+                    client
+                        .execute("insert into public.done values ($1)", &[&id])
+                        .await
+                        .unwrap_or_else(|error| panic!("{id} is done twice: {error:?}"));
+                    all(client, "select turno.inbox_complete($1::text)", &[&claim]).await;
+                    run(client, "commit").await;
+                    continue;
+                }
+            };
+            all(client, change, &[&claim]).await;
+        }
+    }
+}
