@@ -340,7 +340,7 @@ impl OutboxTable {
     /// # Ok(()) }
     /// ```
     pub async fn discard(&self, ids: &[Uuid], user: &str) -> Result<u64> {
-        check::together("ids", ids.len())?;
+        check::item_count("ids", ids.len())?;
         check::operator(Some(user), self.reason.as_deref())?;
         let table = self.adopted().await?;
         let ask = OutboxDiscard {

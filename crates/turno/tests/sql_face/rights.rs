@@ -149,7 +149,7 @@ async fn the_role_may_call_and_nothing_else() {
 }
 
 /// Calls that only an operator may make.
-const OPERATOR_CALLS: [&str; 9] = [
+const OPERATOR_CALLS: [&str; 10] = [
     "turno.inbox_discard('q', null)",
     "turno.inbox_requeue('q')",
     "turno.inbox_reset('q')",
@@ -158,6 +158,7 @@ const OPERATOR_CALLS: [&str; 9] = [
     "turno.once_resolve('k')",
     "turno.outbox_discard(array[gen_random_uuid()])",
     "turno.outbox_requeue()",
+    "turno.outbox_table_record('requeued', 't', 1, null, null)",
     "turno.sweep()",
 ];
 

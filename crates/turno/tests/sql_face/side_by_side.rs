@@ -6,8 +6,9 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 use turno_testkit::conformance::TestStore;
 use turno_testkit::eventually_async;
+use turno_testkit::sql::Sql;
 
-use super::{code, one, test_store};
+use super::test_store;
 
 /// Longer than anything takes that ends at all.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -17,13 +18,6 @@ async fn all(client: &Client, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> 
         .query(sql, parameters)
         .await
         .unwrap_or_else(|error| panic!("{sql}: {error:?}"))
-}
-
-async fn run(client: &Client, sql: &str) {
-    client
-        .batch_execute(sql)
-        .await
-        .unwrap_or_else(|error| panic!("{sql}: {error:?}"));
 }
 
 /// Claims one item, and returns its id and its claim.
@@ -46,17 +40,19 @@ async fn an_open_claim_of_one_keeps_no_other_waiting() {
     let (test_store, first) = test_store().await;
     let second = test_store.postgres_connection().await;
     let ids = push(&first, 3).await;
-    run(&first, "begin").await;
+    first.run("begin").await;
     assert_eq!(claim(&first).await.unwrap().0, ids[0]);
 
-    run(&second, "set lock_timeout = '100ms'").await;
+    second.run("set lock_timeout = '100ms'").await;
     assert_eq!(claim(&second).await.unwrap().0, ids[1]);
     assert_eq!(
-        code(&second, "select turno.inbox_claim('work', 'w', 2)").await,
+        second
+            .code("select turno.inbox_claim('work', 'w', 2)")
+            .await,
         "55P03"
     );
 
-    run(&first, "rollback").await;
+    first.run("rollback").await;
     assert_eq!(claim(&second).await.unwrap().0, ids[0]);
     assert_eq!(claim(&second).await.unwrap().0, ids[2]);
     assert!(claim(&second).await.is_none());
@@ -94,12 +90,10 @@ async fn a_worker_sleeps_while_everything_is_claimed() {
     claim(&client).await.unwrap();
     // The first call sets the mark of the listener; what is due is in the next one.
     let due = eventually_async(TIMEOUT, "a due time", async || {
-        let due: Option<f64> = one(
-            &client,
-            "select extract(epoch from due)::float8 from turno.inbox_idle('work')",
-        )
-        .await
-        .get(0);
+        let due: Option<f64> = client
+            .row("select extract(epoch from due)::float8 from turno.inbox_idle('work')")
+            .await
+            .get(0);
         due.filter(|due| *due > 0.0)
     })
     .await;
@@ -124,9 +118,9 @@ async fn race(test_store: &TestStore, guard: Guard, removed: bool) -> (i64, Opti
     let second = test_store.postgres_connection().await;
     let gate = test_store.postgres_connection().await;
     push(&first, 2).await;
-    run(
-        &first,
-        "create or replace function turno.inbox_may_claim(id bigint) returns boolean
+    first
+        .run(
+            "create or replace function turno.inbox_may_claim(id bigint) returns boolean
              language plpgsql volatile as $$
              begin
                if current_setting('test.waits', true) = 'on' then
@@ -134,35 +128,31 @@ async fn race(test_store: &TestStore, guard: Guard, removed: bool) -> (i64, Opti
                end if;
                return pg_try_advisory_xact_lock(1953853039, (id & 2147483647)::integer);
              end $$",
-    )
-    .await;
+        )
+        .await;
     match guard {
         _ if !removed => {}
         Guard::Index => {
-            run(&first, "drop index turno.inbox_claim_queue;
+            first.run("drop index turno.inbox_claim_queue;
                      create unique index inbox_claim_queue on turno.inbox_claim (queue_id, n, ahead_id, token)").await;
             // The statement names the columns of the index.
-            let body: String = one(
-                &first,
-                "select replace(pg_get_functiondef(p.oid), 'on conflict (queue_id, n, ahead_id)', 'on conflict')
+            let body: String = first.row("select replace(pg_get_functiondef(p.oid), 'on conflict (queue_id, n, ahead_id)', 'on conflict')
                  from pg_proc p where p.oid = 'turno.inbox_claim_one'::regproc",
             )
             .await
             .get(0);
-            run(&first, &body).await;
+            first.run(&body).await;
         }
         Guard::IsThere | Guard::IsThereLate => {
-            run(&first, "create or replace function turno.inbox_is_there(queue_priority integer, id bigint) returns boolean
+            first.run("create or replace function turno.inbox_is_there(queue_priority integer, id bigint) returns boolean
                      language sql as 'select true'").await;
         }
     }
-    run(&gate, "select pg_advisory_lock(4711)").await;
-    run(&second, "set test.waits = 'on'").await;
+    gate.run("select pg_advisory_lock(4711)").await;
+    second.run("set test.waits = 'on'").await;
     let racing = tokio::spawn(async move { claim(&second).await });
     eventually_async(TIMEOUT, "the second claim at the gate", async || {
-        let waits: bool = one(
-            &gate,
-            "select exists (select from pg_locks where locktype = 'advisory' and objid = 4711 and not granted)",
+        let waits: bool = gate.row("select exists (select from pg_locks where locktype = 'advisory' and objid = 4711 and not granted)",
         )
         .await
         .get(0);
@@ -171,24 +161,22 @@ async fn race(test_store: &TestStore, guard: Guard, removed: bool) -> (i64, Opti
     .await;
     let (id, held) = claim(&first).await.expect("an item");
     if guard == Guard::IsThereLate {
-        run(&first, "begin").await;
+        first.run("begin").await;
     }
     if guard != Guard::Index {
         all(&first, "select turno.inbox_complete($1::text)", &[&held]).await;
     }
-    run(&gate, "select pg_advisory_unlock(4711)").await;
+    gate.run("select pg_advisory_unlock(4711)").await;
     if guard == Guard::IsThereLate {
         eventually_async(TIMEOUT, "the second claim behind the completion", async || {
-            let waits: bool = one(
-                &gate,
-                "select exists (select from pg_locks where locktype = 'transactionid' and not granted)",
+            let waits: bool = gate.row("select exists (select from pg_locks where locktype = 'transactionid' and not granted)",
             )
             .await
             .get(0);
             waits.then_some(())
         })
         .await;
-        run(&first, "commit").await;
+        first.run("commit").await;
     }
     (
         id,
@@ -230,7 +218,9 @@ async fn each_item_is_done_once() {
     const PUSHES: i32 = 150;
     const WORKERS: i64 = 8;
     let (test_store, client) = test_store().await;
-    run(&client, "create table public.done (id bigint primary key)").await;
+    client
+        .run("create table public.done (id bigint primary key)")
+        .await;
     // So that the queue exists, and all claims are made side by side from the beginning.
     push(&client, 1).await;
     let mut tasks = tokio::task::JoinSet::new();
@@ -238,15 +228,15 @@ async fn each_item_is_done_once() {
         let client = test_store.postgres_connection().await;
         tasks.spawn(async move {
             for n in 0..PUSHES / 3 {
-                run(&client, "begin").await;
+                client.run("begin").await;
                 for _ in 0..3 {
                     push(&client, 1).await;
                     if (n + pusher) % 4 == 0 {
                         // Others push and claim while this transaction is open.
-                        run(&client, "select pg_sleep(0.005)").await;
+                        client.run("select pg_sleep(0.005)").await;
                     }
                 }
-                run(&client, "commit").await;
+                client.run("commit").await;
             }
         });
     }
@@ -262,9 +252,7 @@ async fn each_item_is_done_once() {
     })
     .await
     .expect("all items are done");
-    let left = one(
-        &client,
-        "select s.pending + s.scheduled + s.processing + s.failed, s.completed, (select count(*) from turno.inbox_claim)
+    let left = client.row("select s.pending + s.scheduled + s.processing + s.failed, s.completed, (select count(*) from turno.inbox_claim)
          from turno.inbox_stats('work') s",
     )
     .await;
@@ -280,7 +268,8 @@ async fn each_item_is_done_once() {
 
 async fn work(client: &Client, worker: i64, total: i64) {
     for n in 0_i64.. {
-        if one(client, "select count(*) from public.done")
+        if client
+            .row("select count(*) from public.done")
             .await
             .get::<_, i64>(0)
             == total
@@ -288,7 +277,7 @@ async fn work(client: &Client, worker: i64, total: i64) {
             return;
         }
         let limit: i32 = if (n + worker) % 16 == 0 { 5 } else { 1 };
-        run(client, "begin").await;
+        client.run("begin").await;
         let rows = all(
             client,
             "select id, claim from turno.inbox_claim('work', 'w', $1)",
@@ -296,23 +285,23 @@ async fn work(client: &Client, worker: i64, total: i64) {
         )
         .await;
         if (n + worker) % 11 == 0 {
-            run(client, "rollback").await;
+            client.run("rollback").await;
             continue;
         }
-        run(client, "commit").await;
+        client.run("commit").await;
         for row in rows {
             let (id, claim): (i64, String) = (row.get(0), row.get(1));
             let change = match (id + n) % 13 {
                 0 => "select turno.inbox_give_back(array[$1])",
                 1 => "select turno.inbox_fail(array[$1], 'no', '1 ms')",
                 _ => {
-                    run(client, "begin").await;
+                    client.run("begin").await;
                     client
                         .execute("insert into public.done values ($1)", &[&id])
                         .await
                         .unwrap_or_else(|error| panic!("{id} is done twice: {error:?}"));
                     all(client, "select turno.inbox_complete($1::text)", &[&claim]).await;
-                    run(client, "commit").await;
+                    client.run("commit").await;
                     continue;
                 }
             };

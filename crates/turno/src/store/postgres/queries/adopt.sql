@@ -146,8 +146,8 @@ with discarded as (
     and lower(t.{id}::text) = any ($1)
   returning 1)
 select
-  count(*)                                                                  as many,
-  turno.operator_action_record('outbox', 'discarded', $3, count(*), $4, $5) as recorded
+  count(*)                                                     as many,
+  turno.outbox_table_record('discarded', $3, count(*), $4, $5) as recorded
 from discarded
 
 -- name: outbox_table_extend
@@ -232,8 +232,8 @@ requeued as (
       or (t.relay_dead = 'park' and {key t} in (select c.key from chosen c where c.relay_dead = 'park')))
   returning 1)
 select
-  count(*)                                                                 as many,
-  turno.operator_action_record('outbox', 'requeued', $3, count(*), $4, $5) as recorded
+  count(*)                                                    as many,
+  turno.outbox_table_record('requeued', $3, count(*), $4, $5) as recorded
 from requeued
 
 -- name: outbox_table_settle
