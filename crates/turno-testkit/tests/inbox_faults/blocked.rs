@@ -172,7 +172,8 @@ async fn claim_again_and_again(turno: Turno, number: usize, heard: Arc<Heard>) {
     }
 }
 
-const CLAIM: &str = "select from turno.inbox_claim('presentations', 'blocked', 1, '1 hour')";
+/// Claims of one item keep no other waiting: this is a claim of several.
+const CLAIM: &str = "select from turno.inbox_claim('presentations', 'blocked', 2, '1 hour')";
 const BEGIN: &str = "select from turno.once_begin('pay/1')";
 
 #[test]

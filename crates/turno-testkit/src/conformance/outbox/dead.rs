@@ -147,9 +147,11 @@ async fn a_claim_that_waited_sees_a_parked_key(test_store: &TestStore) {
     let first = take(&turno, 1, Order::ByKey).await;
     // This lock serializes the claims of a queue.
     let db = test_store.postgres_connection().await;
-    db.batch_execute("begin; select pg_advisory_xact_lock(1953853038, turno.outbox_queue())")
-        .await
-        .unwrap();
+    db.batch_execute(
+        "begin; select pg_advisory_xact_lock(1953853038, turno.inbox_turn('$outbox'))",
+    )
+    .await
+    .unwrap();
     let waiting = tokio::spawn(async move { take(&other, 1, Order::ByKey).await });
     crate::eventually_async(crate::conformance::lock::fixtures::TIMEOUT, "the claim to wait", async || {
         let waiters = "select count(*) from pg_locks where locktype = 'advisory' and not granted \
