@@ -3,6 +3,7 @@
 
 mod change;
 mod functions;
+mod outbox_relays;
 mod outbox_rows;
 mod outbox_table;
 mod protocol;
