@@ -34,6 +34,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ),
     ("0012_rules", include_str!("migrations/0012_rules.sql")),
     ("0013_one", include_str!("migrations/0013_one.sql")),
+    ("0014_short", include_str!("migrations/0014_short.sql")),
 ];
 
 /// Functions, in the order of their dependencies.
@@ -52,10 +53,8 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = &[
     ("inbox_admin", include_str!("sql/inbox_admin.sql")),
     ("outbox", include_str!("sql/outbox.sql")),
     ("outbox_admin", include_str!("sql/outbox_admin.sql")),
-    ("once_begin", include_str!("sql/once_begin.sql")),
-    ("once_settle", include_str!("sql/once_settle.sql")),
+    ("once", include_str!("sql/once.sql")),
     ("adopt_templates", include_str!("sql/adopt_templates.sql")),
-    ("adopt_plan", include_str!("sql/adopt_plan.sql")),
     ("adopt", include_str!("sql/adopt.sql")),
     ("admin", include_str!("sql/admin.sql")),
     // The last one, because it revokes the others from every role but the owner.
@@ -369,7 +368,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (13, include_str!("migrations/sum").trim().to_owned())
+            (14, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

@@ -1,6 +1,6 @@
 -- Once: who runs the work of a request, and what was answered. One row a key, made when the work begins; nothing but a
 -- sweep or a person deletes it. What its columns mean at a moment (in flight, done, unknown, gone) is said in
--- once_state (sql/once_begin.sql), and nowhere else.
+-- once_state (sql/once.sql), and nowhere else.
 
 create table turno.once (
   key          text        collate "C" primary key,

@@ -427,11 +427,11 @@ end
 $$;
 
 -- From which due time on to look. A clock that was set back is behind due_at: then all times are looked at, as after a second.
-create or replace function turno.inbox_due_from(c turno.inbox_cursor, at timestamptz) returns timestamptz
+create or replace function turno.inbox_due_from(due_from timestamptz, due_at timestamptz, at timestamptz) returns timestamptz
 language sql
 stable
 as $$
-  select case when at between c.due_at and c.due_at + '1 second' then c.due_from else '-infinity' end
+  select case when at between due_at and due_at + '1 second' then due_from else '-infinity' end
 $$;
 
 -- Items behind the cursor, above the floor, that are in line and in no claim: they were committed late, or wait for their group.

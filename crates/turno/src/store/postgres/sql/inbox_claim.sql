@@ -2,9 +2,9 @@
 -- Index:   inbox_item_pkey from the cursor on, inbox_item_due, inbox_item_group; other plans are ruled out,
 --          because an unanalysed table would invite them.
 --
--- Claims of one queue run one after the other (an advisory lock), and each leaves its cursor to the next. A claimable item
--- behind the cursor has a due time (given back, failed, abandoned) or is in inbox_freed (the next of a group); or its
--- transaction committed late (inbox_claim_late).
+-- Claims of several items run one after the other (an advisory lock of the queue), and each leaves its cursor to the next. Claims of
+-- one item are made side by side: see inbox_claim_one.sql. A claimable item behind the cursor has a due time (given back, failed,
+-- abandoned) or is in inbox_freed (the next of a group); or its transaction committed late (inbox_claim_late).
 
 -- What a claim holds, in the order in which it should be begun.
 create or replace function turno.inbox_held(token uuid) returns setof turno.inbox_taken
@@ -112,7 +112,7 @@ as $$
 #variable_conflict use_column
 declare
   now_at     timestamptz := clock_timestamp();
-  due_from   timestamptz := turno.inbox_due_from(c, now_at);
+  due_from   timestamptz := turno.inbox_due_from(c.due_from, c.due_at, now_at);
   due_left   boolean := false;
   left_over  integer := "limit";
   in_queue_priority    integer;
@@ -343,7 +343,7 @@ begin
         select from turno.inbox_item t
         where q.priority_mask & (1 << p) <> 0
           and t.queue_priority = base + p
-          and t.run_at >= turno.inbox_due_from(l.cursor, clock_timestamp())
+          and t.run_at >= turno.inbox_due_from((l.cursor).due_from, (l.cursor).due_at, clock_timestamp())
           and turno.inbox_is_due(t.run_at, clock_timestamp())
         limit 1) d) as waiting,
     (select i.last_value from turno.inbox_item_id i) as last_id,
@@ -576,9 +576,8 @@ declare
   t   turno.inbox_taken;
 begin
   if inbox_claim."limit" = 1 and not starts_with(inbox_claim.queue, '$') then
-    if not (
-      turno.is_name(inbox_claim.queue, 255) and turno.is_name(inbox_claim.worker, 255)
-      and inbox_claim.lease between '1 millisecond' and '1 day') then
+    -- The name of a queue that exists was checked when it was made.
+    if not (turno.is_name(inbox_claim.worker, 255) and inbox_claim.lease between '1 millisecond' and '1 day') then
       perform turno.inbox_claim_check(inbox_claim.queue, inbox_claim.worker, inbox_claim.lease);
     end if;
     t := turno.inbox_claim_one(

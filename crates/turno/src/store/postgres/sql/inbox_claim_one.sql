@@ -48,20 +48,6 @@ as $$
   select pg_try_advisory_xact_lock(1953853039, (id & 2147483647)::integer)
 $$;
 
--- Whether an item is in line now, and not only in the snapshot of the caller's statement.
-create or replace function turno.inbox_is_there(queue_priority integer, id bigint) returns boolean
-language plpgsql
-volatile
-as $$
-begin
-  return exists (
-    select from turno.inbox_item t
-    where t.queue_priority = inbox_is_there.queue_priority
-      and t.id = inbox_is_there.id
-      and turno.inbox_is_ready(t.run_at));
-end
-$$;
-
 -- Gives items that were committed late a due time, which has come: so every claim finds them. Answers whether none is left.
 create or replace function turno.inbox_late_due(c turno.inbox_cursor) returns boolean
 language plpgsql
@@ -91,7 +77,13 @@ begin
           and not exists (
             select from turno.inbox_claim b
             where b.queue_id = c.queue_id
+              and b.n = turno.inbox_ahead()
+              and b.ahead_id = item.id)
+          and not exists (
+            select from turno.inbox_claim b
+            where b.queue_id = c.queue_id
               and b.n > c.floor_n
+              and b.n < turno.inbox_ahead()
               and b.ids @> item.id)
         returning 1)
       insert into turno.inbox_tally (queue_id, timed)
@@ -157,11 +149,13 @@ begin
       where t.queue_priority = c.queue_id * 4 + p
         and t.id > c.at_id[p + 1]
         and turno.inbox_is_ready(t.run_at)
-        and not exists (
-          select from turno.inbox_claim b
+        -- Not as "not exists", which could compare every item with every claim.
+        and (
+          select b.ahead_id
+          from turno.inbox_claim b
           where b.queue_id = c.queue_id
             and b.n = turno.inbox_ahead()
-            and b.ahead_id = t.id)
+            and b.ahead_id = t.id) is null
       order by t.id
       limit 1),
       (select t.id
@@ -170,7 +164,7 @@ begin
       order by t.id desc
       limit 1)));
   end loop;
-  due_from := turno.inbox_due_from(c, now_at);
+  due_from := turno.inbox_due_from(c.due_from, c.due_at, now_at);
   if not exists (
     select from turno.inbox_item t
     where t.queue_priority = any (turno.inbox_priorities(c.queue_id))
@@ -233,6 +227,76 @@ begin
 end
 $$;
 
+-- Claims the first item of a priority in line behind "at_id", of those that no other transaction is claiming.
+create or replace function turno.inbox_claim_line(
+  queue_id       integer,
+  queue_priority integer,
+  at_id          bigint,
+  token          uuid,
+  worker         text,
+  until          timestamptz
+) returns turno.inbox_taken
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  got   turno.inbox_taken;
+  place tid;
+  -- A scan without an end reads a whole page of the index, also if it wants one item.
+  to_id bigint := inbox_claim_line.at_id + 100;
+begin
+  loop
+    select
+      m.id, m.attempts + 1, m.max_attempts, m.payload, m.key, inbox_claim_line.queue_priority % 4, m.pushed_at,
+      inbox_claim_line.until, m.abandoned, m.ctid
+    into got.id, got.attempt, got.max_attempts, got.payload, got.key, got.priority, got.pushed_at, got.expires_at, got.abandoned, place
+    from turno.inbox_item m
+    where m.queue_priority = inbox_claim_line.queue_priority
+      and m.id > inbox_claim_line.at_id
+      and m.id <= to_id
+      and turno.inbox_is_ready(m.run_at)
+      -- In the rare case that the queue has its first groups since we looked.
+      and m."group" is null
+      -- Only what is not claimed is locked. Not as "not exists", which could compare every item with every claim.
+      and case
+        when (
+          select b.ahead_id
+          from turno.inbox_claim b
+          where b.queue_id = inbox_claim_line.queue_id
+            and b.n = turno.inbox_ahead()
+            and b.ahead_id = m.id) is null
+        then turno.inbox_may_claim(m.id)
+      end
+    order by m.id
+    limit 1;
+    if not found then
+      exit when to_id = turno.inbox_ahead();
+      to_id := turno.inbox_ahead();
+      continue;
+    end if;
+    -- A new statement, which sees what other claims did before the lock was ours: it may be claimed since, or even done.
+    insert into turno.inbox_claim (token, queue_priority, queue_id, n, ahead_id, ids, worker, claimed_at, until)
+    select
+      inbox_claim_line.token, inbox_claim_line.queue_priority, inbox_claim_line.queue_id, turno.inbox_ahead(), m.id,
+      int8multirange(int8range(m.id, m.id, '[]')), inbox_claim_line.worker, clock_timestamp(), inbox_claim_line.until
+    from turno.inbox_item m
+    where m.ctid = place
+      and m.id = got.id
+      and turno.inbox_is_ready(m.run_at)
+      and (
+        select b.ahead_id
+        from turno.inbox_claim b
+        where b.queue_id = inbox_claim_line.queue_id
+          and b.n = turno.inbox_ahead()
+          and b.ahead_id = m.id) is null;
+    if found then
+      return got;
+    end if;
+  end loop;
+  return null;
+end
+$$;
+
 create or replace function turno.inbox_claim_check(queue text, worker text, lease interval) returns void
 language plpgsql
 immutable
@@ -254,22 +318,33 @@ $$;
 
 -- Whether a claim with this end has to call inbox_upkeep first: a claim has expired or would end before the cursor's expiry, or a
 -- look behind the cursor is due, once a second. late_at is in the future if the clock was set back.
-create or replace function turno.inbox_needs_upkeep(c turno.inbox_cursor, at timestamptz, until timestamptz) returns boolean
+create or replace function turno.inbox_needs_upkeep(
+  expiry    timestamptz,
+  is_behind boolean,
+  late_at   timestamptz,
+  at        timestamptz,
+  until     timestamptz
+) returns boolean
 language sql
 stable
 as $$
-  select c.expiry > until
-    or turno.inbox_claim_has_expired(c.expiry, at)
-    or c.floor_id <> c.at_id and not at between c.late_at and c.late_at + '1 second'
+  select expiry > until
+    or turno.inbox_claim_has_expired(expiry, at)
+    or is_behind and not at between late_at and late_at + '1 second'
 $$;
 
 -- Whether a claim that finds nothing may look behind the cursor: for at most a tenth of the time.
-create or replace function turno.inbox_may_look(c turno.inbox_cursor, at timestamptz) returns boolean
+create or replace function turno.inbox_may_look(
+  is_behind boolean,
+  late_at   timestamptz,
+  late_cost interval,
+  at        timestamptz
+) returns boolean
 language sql
 stable
 as $$
-  select c.floor_id <> c.at_id
-    and not at between c.late_at and c.late_at + 10 * c.late_cost
+  select is_behind
+    and not at between late_at and late_at + 10 * late_cost
 $$;
 
 -- Waits until the caller may claim from a queue: alone, or with others that claim one item. With "later", a claim that would have to
@@ -309,8 +384,8 @@ $$;
 -- is nothing to claim; 0 if the claim has to be made alone; and -1 if it would have to wait long (with "later"). "known" says that a
 -- call with this token may have been made before.
 --
--- The usual case is one statement, because a statement costs more than the reads and writes in it: a queue with one priority, nothing
--- that is due by time, nothing for inbox_upkeep. Otherwise priority after priority, first what is due and then the line.
+-- The usual case is two statements, because each costs more than the reads and writes in it: a queue with one priority, nothing that is
+-- due by time, nothing for inbox_upkeep. Otherwise priority after priority, first what is due and then the line.
 create or replace function turno.inbox_claim_one(
   queue  text,
   worker text,
@@ -325,8 +400,15 @@ as $$
 declare
   now_at   timestamptz := clock_timestamp();
   until    timestamptz := now_at + inbox_claim_one.lease;
-  priority integer;  -- null in the usual case
-  q        record;
+  queue_id integer;
+  mask     integer;  -- the priorities of the queue
+  priority integer;  -- the one that is looked at
+  n        bigint;
+  at_id    bigint[];
+  due_from timestamptz;
+  needed   boolean;  -- upkeep
+  look     boolean;  -- behind the cursor
+  waiting  boolean;  -- what is due by time
   got      turno.inbox_taken;
 begin
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
@@ -348,131 +430,67 @@ begin
     end if;
   end if;
 
-  <<looking>>
-  loop
-    with q as materialized (
-      select t.id, t.id * 4 + p.p as queue_priority, r.at_id[p.p + 1] as at_id
-      from turno.inbox_queue t
-      cross join lateral (
-        select bit_or(d.priority_mask) as priority_mask, bool_or(d.grouped) as grouped
-        from turno.inbox_kind d
-        where d.queue_id = t.id) k
-      cross join lateral (
-        select coalesce(
-          priority,
-          case k.priority_mask when 1 then 0 when 2 then 1 when 4 then 2 when 8 then 3 end) as p) p
-      cross join lateral (
-        select *
-        from turno.inbox_cursor c
-        where c.queue_id = t.id
-        order by c.n desc
-        limit 1) r
-      where t.name = inbox_claim_one.queue
-        and not k.grouped
-        and p.p is not null
-        and (
-          priority is not null
-          or not turno.inbox_needs_upkeep(r, now_at, until)
-          -- Now and then in any case, so that claims have few items to pass.
-          and random() < 0.97
-          and not exists (
-            select from turno.inbox_item m
-            where m.queue_priority = t.id * 4 + p.p
-              and m.run_at >= turno.inbox_due_from(r, now_at)
-              and turno.inbox_is_due(m.run_at, now_at)))),
-    free as materialized (
-      select q.id as queue_id, q.queue_priority, f.*
-      from q
-      cross join lateral (
-        select m.id, m.attempts, m.max_attempts, m.payload, m.key, m.pushed_at, m.abandoned
-        from turno.inbox_item m
-        where m.queue_priority = q.queue_priority
-          and m.id > q.at_id
-          and turno.inbox_is_ready(m.run_at)
-          -- In the rare case that the queue has its first groups since we looked.
-          and m."group" is null
-          -- Not as "not exists", which could read all claims of the queue.
-          and (
-            select b.ahead_id
-            from turno.inbox_claim b
-            where b.queue_id = q.id
-              and b.n = turno.inbox_ahead()
-              and b.ahead_id = m.id) is null
-        order by m.id
-        limit 10000) f
-      where turno.inbox_may_claim(f.id)
-      limit 1),
-    claimed as (
-      insert into turno.inbox_claim (token, queue_priority, queue_id, n, ahead_id, ids, worker, claimed_at, until)
-      select
-        inbox_claim_one.token, m.queue_priority, m.queue_id, turno.inbox_ahead(), m.id,
-        int8multirange(int8range(m.id, m.id, '[]')), inbox_claim_one.worker, now_at, until
-      from free m
-      -- One that was claimed since this statement began is refused. The insert waits while that claim is being completed.
-      on conflict (queue_id, n, ahead_id) do nothing
-      returning ahead_id, turno.inbox_is_there(queue_priority, ahead_id) as there)
+  select t.id, k.mask, k.priority, r.n, r.at_id, r.due_from, r.needed, r.look, d.waiting
+  into queue_id, mask, priority, n, at_id, due_from, needed, look, waiting
+  from turno.inbox_queue t
+  cross join lateral (
     select
-      case when c.there then c.ahead_id end, m.attempts + 1, m.max_attempts, m.payload, m.key, null, m.queue_priority % 4, m.pushed_at, until, m.abandoned
-    into got
-    from free m
-    left join claimed c on true;
+      bit_or(d.priority_mask) as mask,
+      case bit_or(d.priority_mask) when 1 then 0 when 2 then 1 when 4 then 2 when 8 then 3 end as priority
+    from turno.inbox_kind d
+    where d.queue_id = t.id
+    having not bool_or(d.grouped)) k
+  cross join lateral (
+    select
+      c.n, c.at_id, turno.inbox_due_from(c.due_from, c.due_at, now_at) as due_from,
+      turno.inbox_needs_upkeep(c.expiry, c.floor_id <> c.at_id, c.late_at, now_at, until) as needed,
+      turno.inbox_may_look(c.floor_id <> c.at_id, c.late_at, c.late_cost, now_at) as look
+    from turno.inbox_cursor c
+    where c.queue_id = t.id
+    order by c.n desc
+    limit 1) r
+  cross join lateral (
+    select exists (
+      select from turno.inbox_item m
+      where m.queue_priority = t.id * 4 + k.priority
+        and m.run_at >= r.due_from
+        and turno.inbox_is_due(m.run_at, now_at)) as waiting) d
+  where t.name = inbox_claim_one.queue;
+  if not found then
+    got.id := 0;
+    return got;
+  end if;
+
+  -- Upkeep now and then in any case, so that claims have few items to pass.
+  if priority is not null and not needed and not waiting and random() >= 0.06 then
+    got := turno.inbox_claim_line(
+      queue_id, queue_id * 4 + priority, at_id[priority + 1], inbox_claim_one.token, inbox_claim_one.worker, until);
     if got.id is not null then
       return got;
     end if;
-    if found then
-      -- It was claimed by another, and perhaps done: on to the next.
-      delete from turno.inbox_claim b
-      where b.token = inbox_claim_one.token;
-      continue;
-    end if;
+  end if;
 
-    loop
-      if priority is null then
-        select
-          t.id, k.priority_mask, r.n, r.at_id, turno.inbox_due_from(r, now_at) as due_from,
-          turno.inbox_needs_upkeep(r, now_at, until) as needed, turno.inbox_may_look(r, now_at) as look
-        into q
-        from turno.inbox_queue t
-        cross join lateral (
-          select bit_or(d.priority_mask) as priority_mask, bool_or(d.grouped) as grouped
-          from turno.inbox_kind d
-          where d.queue_id = t.id) k
-        cross join lateral (
-          select *
-          from turno.inbox_cursor c
-          where c.queue_id = t.id
-          order by c.n desc
-          limit 1) r
-        where t.name = inbox_claim_one.queue
-          and not k.grouped;
-        if not found then
-          got.id := 0;
-          return got;
-        end if;
-        perform turno.inbox_upkeep(q.id, q.priority_mask, q.look and q.needed, until);
-        q.look := q.look and not q.needed;
-        priority := 0;
-      else
-        priority := priority + 1;
+  perform turno.inbox_upkeep(queue_id, mask, look and needed, until);
+  look := look and not needed;
+  loop
+    for p in 0..3 loop
+      continue when mask & (1 << p) = 0;
+      got := turno.inbox_claim_due(
+        queue_id * 4 + p, n + 1, due_from, inbox_claim_one.token, inbox_claim_one.worker, until);
+      if got.id is null then
+        got := turno.inbox_claim_line(
+          queue_id, queue_id * 4 + p, at_id[p + 1], inbox_claim_one.token, inbox_claim_one.worker, until);
       end if;
-      if priority = 4 and q.look then
-        -- There may be what was committed late.
-        perform turno.inbox_upkeep(q.id, q.priority_mask, true, until);
-        q.look := false;
-        priority := 0;
-      end if;
-      exit looking when priority = 4;
-      if q.priority_mask & (1 << priority) <> 0 then
-        got := turno.inbox_claim_due(
-          q.id * 4 + priority, q.n + 1, q.due_from, inbox_claim_one.token, inbox_claim_one.worker, until);
-        if got.id is not null then
-          return got;
-        end if;
-        exit;
+      if got.id is not null then
+        return got;
       end if;
     end loop;
+    exit when not look;
+    -- There may be what was committed late.
+    perform turno.inbox_upkeep(queue_id, mask, true, until);
+    look := false;
   end loop;
-  if (select i.last_value from turno.inbox_item_id i) < greatest(q.at_id[1], q.at_id[2], q.at_id[3], q.at_id[4]) then
+  if (select i.last_value from turno.inbox_item_id i) < greatest(at_id[1], at_id[2], at_id[3], at_id[4]) then
     -- A sequence that has gone back is repaired by a claim that has the queue for itself.
     got.id := 0;
   end if;

@@ -251,16 +251,18 @@ as $$
 #variable_conflict use_column
 declare
   -- Before any number is taken: see inbox_claim_late. Before the mark of a listener is read: see inbox_notify.
-  own   xid8 := pg_current_xact_id();
-  item  record;
+  own      xid8 := pg_current_xact_id();
+  queue_id integer;
+  id       bigint;
+  listens  boolean;
+  item     record;
 begin
   if num_nulls(inbox_push.key, inbox_push.delay, inbox_push.run_at, inbox_push."group", inbox_push.request) = 5
      and inbox_push.priority between 0 and 3
      and inbox_push.max_attempts between 1 and 1000 then
     -- A queue that is there has a good name.
-    insert into turno.inbox_item (queue_priority, id, pushed_at, max_attempts, payload)
-    select
-      t.id * 4 + inbox_push.priority, nextval('turno.inbox_item_id'), clock_timestamp(), inbox_push.max_attempts, inbox_push.payload
+    select t.id, (select l.until > clock_timestamp() from turno.inbox_listener l where l.queue = inbox_push.queue)
+    into queue_id, listens
     from turno.inbox_queue t
     where t.name = inbox_push.queue
       and not starts_with(t.name, '$')
@@ -268,18 +270,17 @@ begin
         select from turno.inbox_kind k
         where k.queue_id = t.id
           and k.priority_mask & (1 << inbox_push.priority) <> 0
-          and least(k.bytes, inbox_push.max_payload, 1048576) >= octet_length(inbox_push.payload::text))
-    returning
-      id, queue_priority / 4 as queue_id,
-      (select l.until > clock_timestamp() from turno.inbox_listener l where l.queue = inbox_push.queue) as listens
-    into item;
+          and least(k.bytes, inbox_push.max_payload, 1048576) >= octet_length(inbox_push.payload::text));
     if found then
+      id := nextval('turno.inbox_item_id');
+      insert into turno.inbox_item (queue_priority, id, pushed_at, max_attempts, payload)
+      values (queue_id * 4 + inbox_push.priority, id, clock_timestamp(), inbox_push.max_attempts, inbox_push.payload);
       insert into turno.inbox_tally (queue_id, items)
-      values (item.queue_id, 1);
-      if item.listens or current_setting('transaction_isolation') <> 'read committed' then
+      values (queue_id, 1);
+      if listens or current_setting('transaction_isolation') <> 'read committed' then
         perform turno.inbox_notify(inbox_push.queue);
       end if;
-      return row(item.id, false)::turno.inbox_pushed;
+      return row(id, false)::turno.inbox_pushed;
     end if;
   end if;
   select b.ids[1], b.duplicates is not null into item

@@ -78,52 +78,62 @@ begin
 end
 $$;
 
--- Ends one item that is done, if its claim has no other. Answers whether that was so.
+-- Ends one item that is done, if its claim has no other. Answers whether that was so. In simple statements: one that does it all
+-- costs more.
 create or replace function turno.inbox_complete_one(id bigint, token uuid, request uuid) returns boolean
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
   alone int8multirange := int8multirange(int8range(inbox_complete_one.id, inbox_complete_one.id, '[]'));
-  done  record;
+  claim record;
+  item  record;
 begin
-  with claim as (
-    delete from turno.inbox_claim b
-    where b.token = inbox_complete_one.token
-      and b.ids = alone
-    returning b.queue_priority, b.queue_id, b.worker),
-  item as (
-    delete from turno.inbox_item t
-    using claim c
-    where t.queue_priority = c.queue_priority
-      and t.id = inbox_complete_one.id
-    returning t.key, t."group"),
-  counted as (
-    insert into turno.inbox_tally (queue_id, items, completed)
-    select c.queue_id, -1, 1
-    from claim c),
-  kept as (
-    insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
-    select inbox_complete_one.request, inbox_complete_one.token, c.queue_id, clock_timestamp(), c.worker, alone
-    from claim c
-    on conflict (request, token, queue_id) do update
-    set ids = d.ids + excluded.ids)
-  select c.queue_id, i.key, i."group" into done
-  from claim c
-  left join item i on true;
+  delete from turno.inbox_claim b
+  where b.token = inbox_complete_one.token
+    and b.ids = alone
+  returning b.queue_priority, b.queue_id, b.worker into claim;
   if not found then
     return false;
   end if;
-  if done.key is not null then
+  delete from turno.inbox_item t
+  where t.queue_priority = claim.queue_priority
+    and t.id = inbox_complete_one.id
+  returning t.key, t."group" into item;
+  insert into turno.inbox_tally (queue_id, items, completed)
+  values (claim.queue_id, -1, 1);
+  insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
+  values (inbox_complete_one.request, inbox_complete_one.token, claim.queue_id, clock_timestamp(), claim.worker, alone)
+  on conflict (request, token, queue_id) do update
+  set ids = d.ids + excluded.ids;
+  if item.key is not null then
     update turno.inbox_key k
     set done_at = clock_timestamp()
-    where k.queue_id = done.queue_id
-      and k.key = done.key;
+    where k.queue_id = claim.queue_id
+      and k.key = item.key;
   end if;
-  if done."group" is not null then
-    perform turno.inbox_free(array[inbox_complete_one.token], array[done.queue_id], array[done."group"]);
+  if item."group" is not null then
+    perform turno.inbox_free(array[inbox_complete_one.token], array[claim.queue_id], array[item."group"]);
   end if;
   return true;
+end
+$$;
+
+-- The same for a claim as callers have it. False if it is not one, too.
+create or replace function turno.inbox_complete_claim(claim text, request uuid) returns boolean
+language plpgsql
+as $$
+declare
+  id    bigint;
+  token uuid;
+begin
+  begin
+    id := split_part(claim, '@', 1)::bigint;
+    token := split_part(claim, '@', 2)::uuid;
+  exception when data_exception then
+    return false;
+  end;
+  return turno.inbox_complete_one(id, token, request);
 end
 $$;
 
@@ -309,9 +319,7 @@ declare
   stale  text[];
 begin
   if cardinality(inbox_complete.claims) = 1
-     and turno.inbox_is_claim(inbox_complete.claims[1])
-     and turno.inbox_complete_one(
-       split_part(inbox_complete.claims[1], '@', 1)::bigint, split_part(inbox_complete.claims[1], '@', 2)::uuid, own) then
+     and turno.inbox_complete_claim(inbox_complete.claims[1], own) then
     return row(1, '{}'::text[])::turno.inbox_settled;
   end if;
   select p.ids, p.tokens into ids, tokens
@@ -349,8 +357,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if turno.inbox_is_claim(claim)
-     and turno.inbox_complete_one(split_part(claim, '@', 1)::bigint, split_part(claim, '@', 2)::uuid, gen_random_uuid()) then
+  if turno.inbox_complete_claim(claim, gen_random_uuid()) then
     return;
   end if;
   if (turno.inbox_complete(array[claim])).done = 0 then

@@ -359,7 +359,9 @@ begin
      and ttl <= '24 hours'
      and min_hold is null
      and max_hold is null
-     and turno.lock_is_plain(owner, "user", service, description, host) then
+     and (
+       num_nonnulls("user", service, description, host) = 0 and turno.is_name(owner, 255)
+       or turno.lock_is_plain(owner, "user", service, description, host)) then
     update turno.lock t
     set token       = greatest(t.token + 1, turno.next_token()),
         mode        = 'exclusive',
