@@ -216,6 +216,10 @@ impl Store for SqliteStore {
     }
 
     async fn lock_acquire(&self, ask: &LockAcquire) -> Result<LockOutcome> {
+        let in_place = |db: &Connection| lock::acquire(db, ask, clock::now_us());
+        if let Some(outcome) = self.writer.in_place(in_place).await {
+            return outcome;
+        }
         let (look, ask) = (ask.clone(), ask.clone());
         self.writer
             .look_then_write(
@@ -243,6 +247,10 @@ impl Store for SqliteStore {
     }
 
     async fn lock_renew(&self, ask: &LockRenew) -> Result<RenewOutcome> {
+        let in_place = |db: &Connection| lock::renew(db, ask, clock::now_us());
+        if let Some(outcome) = self.writer.in_place(in_place).await {
+            return outcome;
+        }
         let ask = ask.clone();
         self.writer
             .write(move |db| lock::renew(db, &ask, clock::now_us()))
@@ -250,6 +258,10 @@ impl Store for SqliteStore {
     }
 
     async fn lock_release(&self, ask: &LockRelease) -> Result<ReleaseOutcome> {
+        let in_place = |db: &Connection| lock::release(db, ask, clock::now_us());
+        if let Some(outcome) = self.writer.in_place(in_place).await {
+            return outcome;
+        }
         let ask = ask.clone();
         self.writer
             .write(move |db| lock::release(db, &ask, clock::now_us()))

@@ -4,12 +4,15 @@
 use rusqlite::{Connection, named_params};
 use uuid::Uuid;
 
-use super::rows::{Ending, Held, exec, holder, lock_row, many, one, record};
+use super::rows::{Ending, Held, exec, first, holder, lock_row, many, one, record};
 use super::share;
 use crate::check;
 use crate::clock::{as_us, between_us, from_us};
 use crate::error::{Error, Kind, Result};
 use crate::store::*;
+
+/// Reason in the history of a release that came after the expiry, and before another holder.
+const LATE_RELEASE: &str = "after its expiry";
 
 pub(super) fn find(db: &Connection, resource: &str, now: i64) -> Result<Option<Held>> {
     let resource = named_params! {":resource": resource, ":now": now};
@@ -18,6 +21,12 @@ pub(super) fn find(db: &Connection, resource: &str, now: i64) -> Result<Option<H
 
 /// Returns the holder if the call is busy. It only reads, so that a busy call writes nothing.
 pub(super) fn lose(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Option<Busy>> {
+    if ask.mode == LockMode::Exclusive {
+        let owner = named_params! {":resource": ask.resource, ":owner": ask.owner, ":now": now};
+        if first(db, query!(lock_is_takeable), owner)? != Some(false) {
+            return Ok(None);
+        }
+    }
     let Some(held) = find(db, &ask.resource, now)? else {
         return Ok(None);
     };
@@ -25,11 +34,7 @@ pub(super) fn lose(db: &Connection, ask: &LockAcquire, now: i64) -> Result<Optio
         return Ok(None);
     }
     match ask.mode {
-        LockMode::Exclusive => {
-            let owner = named_params! {":resource": ask.resource, ":owner": ask.owner, ":now": now};
-            let is_takeable: bool = one(db, query!(lock_is_takeable), owner)?;
-            Ok((!is_takeable).then(|| held.busy(now)))
-        }
+        LockMode::Exclusive => Ok(Some(held.busy(now))),
         LockMode::Shared | LockMode::Permits(_) => share::lose(db, ask, held, now),
     }
 }
@@ -47,7 +52,7 @@ macro_rules! acquire_params {
         rusqlite::named_params! {
             $($name: $value,)*
             ":resource": $ask.resource, ":owner": $ask.owner, ":now": $now,
-            ":expires_at": $now + as_us($ask.ttl).min($ask.max_hold.map_or(i64::MAX, as_us)),
+            ":expires_at": $crate::store::sqlite::lock::expires_at($ask, $now),
             ":min_until": $ask.min_hold.map(|hold| $now + as_us(hold)),
             ":max_until": $ask.max_hold.map(|hold| $now + as_us(hold)),
             ":user": $ask.attribution.user, ":service": $ask.attribution.service,
@@ -59,41 +64,87 @@ macro_rules! acquire_params {
 
 pub(super) use acquire_params;
 
+/// Returns the first expiry of a new hold.
+pub(super) fn expires_at(ask: &LockAcquire, now: i64) -> i64 {
+    now + as_us(ask.ttl).min(ask.max_hold.map_or(i64::MAX, as_us))
+}
+
 /// Acquires an exclusive lock. The rule is `lock_is_takeable`, in `queries/rules.sql`.
 pub(super) fn take(db: &Connection, ask: &LockAcquire, now: i64) -> Result<LockOutcome> {
-    let was = find(db, &ask.resource, now)?;
-    if let Some(was) = &was
-        && was.is_held
-        && was.is_exclusive()
-        && was.owner == ask.owner
-    {
-        if was.has_hold(ask.request) {
-            let again = was.is_again(ask.request);
-            return Ok(was.clone().granted(now, again));
-        }
-        check::one_more_hold(was.holds)?;
-        let again = lock_row(
-            db,
-            query!(lock_reenter),
-            named_params! {
-                ":resource": ask.resource, ":expires_at": now + as_us(ask.ttl), ":request": ask.request.to_string(),
-            },
-        )?;
-        return again
-            .map(|held| held.granted(now, true))
-            .ok_or_else(vanished);
+    // Most locks are free and have a row.
+    if let Some(token) = take_row(db, ask, None, now)? {
+        return Ok(new_grant(ask, token, now));
     }
-    let taken = lock_row(db, query!(lock_acquire), acquire_params!(ask, now))?;
-    match (taken, was) {
-        (Some(held), was) => {
-            if let Some(was) = was {
-                close(db, &was, Ending::of(HistoryEvent::TakenOver), now)?;
-            }
-            Ok(held.granted(now, false))
-        }
-        (None, Some(was)) => Ok(LockOutcome::Busy(was.busy(now))),
-        (None, None) => Err(vanished()),
+    let Some(was) = find(db, &ask.resource, now)? else {
+        exec(db, query!(lock_insert), acquire_params!(ask, now))?;
+        return Ok(new_grant(ask, token(db, &ask.resource)?, now));
+    };
+    if was.is_held && was.is_exclusive() && was.owner == ask.owner {
+        return reenter(db, ask, was, now);
     }
+    match take_row(db, ask, Some(was.token), now)? {
+        Some(token) => {
+            close(db, &was, Ending::of(HistoryEvent::TakenOver), now)?;
+            Ok(new_grant(ask, token, now))
+        }
+        None => Ok(LockOutcome::Busy(was.busy(now))),
+    }
+}
+
+/// Takes a row that is free or has this token, and returns its new token.
+fn take_row(
+    db: &Connection,
+    ask: &LockAcquire,
+    takes_over: Option<Token>,
+    now: i64,
+) -> Result<Option<Token>> {
+    let takes_over = takes_over.map(|token| token.0);
+    let params = acquire_params!(ask, now, ":takes_over": takes_over);
+    if exec(db, query!(lock_acquire), params)? == 0 {
+        return Ok(None);
+    }
+    token(db, &ask.resource).map(Some)
+}
+
+fn token(db: &Connection, resource: &str) -> Result<Token> {
+    one(
+        db,
+        query!(lock_token),
+        named_params! {":resource": resource},
+    )
+    .map(Token)
+}
+
+fn new_grant(ask: &LockAcquire, token: Token, now: i64) -> LockOutcome {
+    let expires_at = expires_at(ask, now);
+    LockOutcome::Acquired(Grant {
+        resource: ask.resource.clone(),
+        owner: ask.owner.clone(),
+        token,
+        holds: 1,
+        acquired_at: from_us(now),
+        expires_at: from_us(expires_at),
+        remaining: between_us(now, expires_at),
+        reentered: false,
+    })
+}
+
+fn reenter(db: &Connection, ask: &LockAcquire, was: Held, now: i64) -> Result<LockOutcome> {
+    if was.has_hold(ask.request) {
+        let again = was.is_again(ask.request);
+        return Ok(was.granted(now, again));
+    }
+    check::one_more_hold(was.holds)?;
+    let again = lock_row(
+        db,
+        query!(lock_reenter),
+        named_params! {
+            ":resource": ask.resource, ":expires_at": now + as_us(ask.ttl), ":request": ask.request.to_string(),
+        },
+    )?;
+    again
+        .map(|held| held.granted(now, true))
+        .ok_or_else(vanished)
 }
 
 /// Ends all holds of a row, with one history row each. Changes no lock row. Returns the number of holds.
@@ -172,6 +223,10 @@ pub(super) fn renew(db: &Connection, ask: &LockRenew, now: i64) -> Result<RenewO
 }
 
 pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<ReleaseOutcome> {
+    // Most leases have one hold.
+    if release_only_hold(db, ask, now)? {
+        return Ok(ReleaseOutcome::Released { holds: 0 });
+    }
     let mut held = match find(db, &ask.resource, now)? {
         Some(held) if !held.is_exclusive() => return share::release(db, ask, now),
         Some(held) if held.token == ask.token && held.holds > 0 => held,
@@ -188,6 +243,22 @@ pub(super) fn release(db: &Connection, ask: &LockRelease, now: i64) -> Result<Re
         }
     }
     Ok(ReleaseOutcome::Released { holds: held.holds })
+}
+
+/// Returns whether the hold was the only one of an exclusive lease, which has ended then.
+fn release_only_hold(db: &Connection, ask: &LockRelease, now: i64) -> Result<bool> {
+    let Some(hold) = ask.hold else {
+        return Ok(false);
+    };
+    let hold =
+        named_params! {":resource": ask.resource, ":token": ask.token.0, ":hold": hold.to_string()};
+    if exec(db, query!(lock_release_only_hold), hold)? == 0 {
+        return Ok(false);
+    }
+    let entry = named_params! {
+        ":resource": ask.resource, ":now": now, ":late_reason": LATE_RELEASE, ":request": ask.request.to_string(),
+    };
+    exec(db, query!(history_insert_released), entry).map(|_| true)
 }
 
 /// Releases a lock that is not held: a repetition, because the response was lost, or a stale release.
@@ -213,7 +284,7 @@ fn was_ended(
 
 /// Returns how the history records a release, which may come after the expiry.
 pub(super) fn released(held: &Held, ask: &LockRelease, now: i64) -> Ending<'static> {
-    let reason = (held.expires_at <= now).then_some("after its expiry");
+    let reason = (held.expires_at <= now).then_some(LATE_RELEASE);
     Ending {
         event: HistoryEvent::Released,
         actor: None,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::classify;
@@ -11,6 +12,9 @@ use crate::error::{Error, Kind, Result};
 
 /// Maximum number of attempts to open a database that another process writes, a few milliseconds apart.
 const TIMEOUT: i32 = 2000;
+/// Number of pages in the log, of 4 KiB each, after which they are copied into the database. That takes two further syncs and
+/// copies each page once, so it pays to do it less often than SQLite's default, 1000.
+const CHECKPOINT_PAGES: u32 = 4000;
 /// Number of prepared statements that a connection caches.
 const STATEMENTS: usize = 64;
 
@@ -58,6 +62,9 @@ impl Location {
         };
         db.busy_handler(Some(wait_for_others)).map_err(classify)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS);
+        // Without it, a statement with `limit ?` is parsed again whenever it is used.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+            .map_err(classify)?;
         if matches!(self, Location::File(_)) {
             let mode = into_wal(&db)?;
             if mode != "wal" {
@@ -69,6 +76,8 @@ impl Location {
                 ));
             }
         }
+        db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)
+            .map_err(classify)?;
         // A call returns only after the log is on the disk.
         db.pragma_update(None, "synchronous", "full")
             .map_err(classify)?;
@@ -103,7 +112,7 @@ fn into_wal(db: &Connection) -> Result<String> {
 }
 
 /// Pauses of a connection that waits for another process's transaction: growing, jittered and limited.
-fn wait_for_others(tried: i32) -> bool {
+pub(super) fn wait_for_others(tried: i32) -> bool {
     let longest = 500 + 200 * u64::try_from(tried).unwrap_or(0).min(50);
     thread::sleep(Duration::from_micros(fastrand::u64(200..=longest)));
     tried < TIMEOUT

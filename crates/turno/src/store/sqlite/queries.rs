@@ -13,12 +13,14 @@ query_files![
     &RULES; "admin", "adopt", "inbox", "lock", "once", "outbox",
 ];
 
-/// The text of a named query: `query!(lock_acquire)`.
+/// The text of a named query: `query!(lock_acquire)`. Without its comment, because the cache of prepared statements hashes it.
 macro_rules! query {
     ($name:ident) => {{
         // A constant, so that an unknown name fails the compilation.
-        const QUERY: &str =
-            $crate::store::queries::find($crate::store::sqlite::queries::FILES, stringify!($name));
+        const QUERY: &str = $crate::store::queries::condition($crate::store::queries::find(
+            $crate::store::sqlite::queries::FILES,
+            stringify!($name),
+        ));
         QUERY
     }};
 }

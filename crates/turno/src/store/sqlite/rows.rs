@@ -212,6 +212,17 @@ pub(super) fn one<T: rusqlite::types::FromSql>(
         .map_err(classify)
 }
 
+/// Returns the first column of the first row, if there is a row.
+pub(super) fn first<T: rusqlite::types::FromSql>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Result<Option<T>> {
+    prepare(db, sql)
+        .and_then(|mut statement| statement.query_row(params, |row| row.get(0)).optional())
+        .map_err(classify)
+}
+
 pub(super) fn lock_row(db: &Connection, sql: &str, params: impl Params) -> Result<Option<Held>> {
     prepare(db, sql)
         .and_then(|mut statement| statement.query_row(params, Held::from_row).optional())

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 use uuid::Uuid;
 
 use super::super::classify;
-use super::super::rows::{counter, exec, many, one, prepare};
+use super::super::rows::{counter, many, one, prepare};
 use super::held::{self, AttemptEnd};
 use super::tally::Tally;
 use super::{count, find_queue, ids};
@@ -263,8 +263,11 @@ fn hold(
             ids::encode(list.iter().map(|id| (false, *id))),
         ),
     )?;
-    let take = query!(inbox_claim_take);
-    exec(db, take, (ids::json(&list), claim)).map(drop)
+    let mut take = prepare(db, query!(inbox_claim_take)).map_err(classify)?;
+    for (first, last) in ids::runs(&list) {
+        take.execute((first, last, claim)).map_err(classify)?;
+    }
+    Ok(())
 }
 
 /// Ends the attempts of workers that have not extended their claims in time.

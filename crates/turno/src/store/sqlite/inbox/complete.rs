@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::super::rows::{exec, many};
+use super::super::classify;
+use super::super::rows::{exec, prepare};
 use super::claim::{self, ClaimRow};
 use super::tally::Tally;
 use super::{INBOX_ERROR_FORGET, ids, next_of_group, request};
@@ -52,20 +53,28 @@ pub(crate) fn of_claim(
     tally: &mut Tally,
     now: i64,
 ) -> Result<Vec<i64>> {
-    let list = ids::json(items);
+    let mut held = Vec::with_capacity(items.len());
     let mut groups = Vec::new();
     let mut failed_before = Vec::new();
-    let find = query!(inbox_complete_find);
-    let held = many(db, find, (&list, claim.id), |row| {
-        let id: i64 = row.get(0)?;
-        groups.extend(row.get::<_, Option<String>>(1)?);
-        let errors: i64 = row.get(2)?;
-        failed_before.extend((errors > 0).then_some((id, errors)));
-        Ok(id)
-    })?;
-    let record = query!(inbox_done_insert_batch);
-    exec(db, record, (&list, claim.id, now, &claim.worker))?;
-    exec(db, query!(inbox_complete), (&list, claim.id))?;
+    let mut complete_runs = || -> rusqlite::Result<()> {
+        let mut find = prepare(db, query!(inbox_complete_find))?;
+        let mut record = prepare(db, query!(inbox_done_insert_batch))?;
+        let mut delete = prepare(db, query!(inbox_complete))?;
+        for (first, last) in ids::runs(items) {
+            let mut rows = find.query((first, last, claim.id))?;
+            while let Some(row) = rows.next()? {
+                let id: i64 = row.get(0)?;
+                groups.extend(row.get::<_, Option<String>>(1)?);
+                let errors: i64 = row.get(2)?;
+                failed_before.extend((errors > 0).then_some((id, errors)));
+                held.push(id);
+            }
+            record.execute((first, last, claim.id, now, &claim.worker))?;
+            delete.execute((first, last, claim.id))?;
+        }
+        Ok(())
+    };
+    complete_runs().map_err(classify)?;
     for errors in failed_before {
         exec(db, INBOX_ERROR_FORGET, errors)?;
     }

@@ -67,6 +67,20 @@ pub(crate) fn decode_ids(text: &str) -> Result<Vec<i64>> {
     Ok(decode(text)?.into_iter().map(|(_, id)| id).collect())
 }
 
+/// Returns the runs of consecutive ids, each as its first and its last one. A statement takes a run faster than a list.
+pub(crate) fn runs(ids: &[i64]) -> Vec<(i64, i64)> {
+    let mut sorted = ids.to_vec();
+    sorted.sort_unstable();
+    let mut runs: Vec<(i64, i64)> = Vec::new();
+    for id in sorted {
+        match runs.last_mut() {
+            Some((_, last)) if id <= *last + 1 => *last = id,
+            _ => runs.push((id, id)),
+        }
+    }
+    runs
+}
+
 /// Returns the ids as a list for `json_each`, by which a statement takes many values.
 pub(crate) fn json(ids: &[i64]) -> String {
     let mut text = String::with_capacity(2 + 8 * ids.len());
@@ -115,6 +129,8 @@ mod tests {
             assert_eq!(decode(text).unwrap(), ids);
         }
         assert!(decode("5-x").is_err());
+        assert_eq!(runs(&[]), []);
+        assert_eq!(runs(&[6, 9, 5, 7, 5, 3]), [(3, 3), (5, 7), (9, 9)]);
         assert_eq!(json(&[]), "[]");
         assert_eq!(json(&[5, 3]), "[5,3]");
     }

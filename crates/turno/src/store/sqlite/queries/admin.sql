@@ -84,6 +84,18 @@ where h.token = :token
 order by h.id desc
 limit 1
 
+-- name: history_insert_released
+-- Purpose: add the release of an exclusive lease to the history, from its lock row. :resource :now :request
+-- :late_reason. Index: the primary key. `or fail` needs no journal of the statement: an error ends the transaction.
+insert or fail into turno_lock_history (
+  at, event, resource, token, mode, owner, user, service, description, host, pid,
+  acquired_at, expires_at, reason, request)
+select
+  :now, 'released', resource, token, mode, owner, user, service, description, host, pid,
+  acquired_at, expires_at, iif(expires_at <= :now, :late_reason, null), :request
+from turno_lock
+where resource = :resource
+
 -- name: history_list
 -- Purpose: the history of all resources, queues and keys that begin with a prefix, newest first. :part :before :prefix :limit.
 -- Index: the primary keys.

@@ -91,13 +91,11 @@ where id = ?1
 returning worker
 
 -- name: inbox_claim_take
--- Purpose: put items into a claim. ?1 their ids, as JSON ?2 claim. Index: the primary key.
+-- Purpose: put items with consecutive ids into a claim. ?1 first id ?2 last id ?3 claim. Index: the primary key.
 update turno_inbox_item
 set state  = 3,
-    claim = ?2
-where id in (
-  select value
-  from json_each(?1))
+    claim = ?3
+where id between ?1 and ?2
 
 -- name: inbox_claim_timed
 -- Purpose: the next items whose due time has come, by that time.
@@ -113,22 +111,18 @@ order by run_at, id
 limit ?4
 
 -- name: inbox_complete
--- Purpose: items are done, those that the claim holds. ?1 ids, as JSON ?2 claim. Index: the primary key.
+-- Purpose: items are done, those that the claim holds. ?1 first id ?2 last id ?3 claim. Index: the primary key.
 delete from turno_inbox_item
-where id in (
-    select value
-    from json_each(?1))
-  and claim = ?2
+where id between ?1 and ?2
+  and claim = ?3
 
 -- name: inbox_complete_find
 -- Purpose: which of some items a claim holds, and what is left to be done for them.
--- Parameters: ?1 ids, as JSON ?2 claim. Index: the primary key.
+-- Parameters: ?1 first id ?2 last id ?3 claim. Index: the primary key.
 select id, group_key, errors
 from turno_inbox_item
-where id in (
-    select value
-    from json_each(?1))
-  and claim = ?2
+where id between ?1 and ?2
+  and claim = ?3
 
 -- name: inbox_complete_in
 -- Purpose: in the caller's transaction, an item is done, if it is held under this token. ?1 id ?2 token.
@@ -149,14 +143,12 @@ values (?1, ?2, ?3, ?4, ?5)
 
 -- name: inbox_done_insert_batch
 -- Purpose: the records of the completions of all items that inbox_complete, with the same first
--- parameters, deletes next. ?1 ids, as JSON ?2 claim ?3 now ?4 worker. Index: the primary key.
+-- parameters, deletes next. ?1 first id ?2 last id ?3 claim ?4 now ?5 worker. Index: the primary key.
 insert into turno_inbox_done (queue, id, at, worker, key)
-select queue, id, ?3, ?4, key
+select queue, id, ?4, ?5, key
 from turno_inbox_item
-where id in (
-    select value
-    from json_each(?1))
-  and claim = ?2
+where id between ?1 and ?2
+  and claim = ?3
 
 -- name: inbox_due_count
 -- Purpose: count items by the span of their time. ?1 queue ?2 span ?3 slot ?4 how many more.

@@ -1,36 +1,30 @@
 -- name: lock_acquire
--- Purpose: take a resource exclusively, new or not. No row comes back when it may not be taken.
+-- Purpose: take a lock row exclusively. No row is changed when it may not be taken, or has a hold with another
+-- token than :takes_over: its end belongs in the history, so the caller has to read it first.
 -- Parameters: :resource :owner :now :expires_at :min_until :max_until :user :service :description :host
---             :pid :request
+--             :pid :request :takes_over (or null)
 -- Index: the primary key; the unique index of turno_lock_waiter.
 --
--- The token follows the clock, is greater than the last one, and greater than that of every purged row.
-insert into turno_lock as t (
-  resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
-  user, service, description, host, pid, hold_ids)
-values (
-  :resource, max(:now, (select token + 1 from turno_lock_floor)), 'exclusive', :owner, 1, :now, :expires_at,
-  :min_until, :max_until, :user, :service, :description, :host, :pid, :request)
-on conflict (resource) do update
-set token       = max(:now, t.token + 1),
+-- The token follows the clock, and is greater than the last one.
+update turno_lock
+set token       = max(:now, token + 1),
     mode        = 'exclusive',
-    owner       = excluded.owner,
+    owner       = :owner,
     holds       = 1,
-    acquired_at = excluded.acquired_at,
-    expires_at  = excluded.expires_at,
-    min_until   = excluded.min_until,
-    max_until   = excluded.max_until,
-    user        = excluded.user,
-    service     = excluded.service,
-    description = excluded.description,
-    host        = excluded.host,
-    pid         = excluded.pid,
-    hold_ids    = excluded.hold_ids,
+    acquired_at = :now,
+    expires_at  = :expires_at,
+    min_until   = :min_until,
+    max_until   = :max_until,
+    user        = :user,
+    service     = :service,
+    description = :description,
+    host        = :host,
+    pid         = :pid,
+    hold_ids    = :request,
     requests    = ''
-where {lock_is_takeable}
-returning
-  resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
-  user, service, description, host, pid, hold_ids, requests, true
+where resource = :resource
+  and {lock_is_takeable}
+  and (holds = 0 or token = :takes_over)
 
 -- name: lock_find
 -- Purpose: one lock row. :resource :now. Index: the primary key.
@@ -110,6 +104,17 @@ set holds      = :holds,
     requests   = :requests
 where resource = :resource
   and token = :token
+
+-- name: lock_insert
+-- Purpose: take a resource that has no row exclusively. The token is greater than that of every purged row.
+-- Parameters: :resource :owner :now :expires_at :min_until :max_until :user :service :description :host
+--             :pid :request
+insert into turno_lock (
+  resource, token, mode, owner, holds, acquired_at, expires_at, min_until, max_until,
+  user, service, description, host, pid, hold_ids)
+values (
+  :resource, max(:now, (select token + 1 from turno_lock_floor)), 'exclusive', :owner, 1, :now, :expires_at,
+  :min_until, :max_until, :user, :service, :description, :host, :pid, :request)
 
 -- name: lock_is_shareable
 -- Purpose: whether an owner may share a lock. :resource :owner :now :permits. Index: the primary keys.
@@ -192,6 +197,17 @@ set holds    = holds - 1,
     requests = :requests
 where resource = :resource
 
+-- name: lock_release_only_hold
+-- Purpose: the end of an exclusive lease, if this is its only hold. :resource :token :hold. Index: the primary key.
+update turno_lock
+set holds    = 0,
+    hold_ids = ''
+where resource = :resource
+  and token = :token
+  and mode = 'exclusive'
+  and holds = 1
+  and hold_ids = :hold
+
 -- name: lock_renew
 -- Purpose: a later expiry, never past max_hold and never sooner. :resource :expires_at.
 -- Index: the primary key.
@@ -228,6 +244,13 @@ from (
   from turno_lock_hold h
   where h.resource = :resource) s
 where t.resource = :resource
+
+-- name: lock_token
+-- Purpose: the token of a lock row. A second statement, because `returning` makes a temporary table. :resource.
+-- Index: the primary key.
+select token
+from turno_lock
+where resource = :resource
 
 -- name: lock_waiter_count
 -- Purpose: the number of waiters of a resource. :resource :now. Index: the unique index.

@@ -1,1 +1,0 @@
--- Nothing changes here: claims of one item are made side by side on PostgreSQL only. SQLite has one writer.
