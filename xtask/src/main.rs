@@ -1,5 +1,6 @@
 //! Commands for developers and CI: `cargo xtask test`, `cargo xtask bench`.
 
+mod bench;
 mod contract;
 mod deny;
 mod dist;
@@ -9,6 +10,7 @@ mod layers;
 mod map;
 mod memory;
 mod needs;
+mod peers;
 mod postgres;
 mod programs;
 mod steps;
@@ -41,11 +43,16 @@ cargo xtask COMMAND
   dist [PROGRAM]  build the release package: program, manual, completions, service, alerts; or pack a
                   PROGRAM that was built already
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
+  bench calls     the cost of one call of each SQL function, and nothing else
+  bench page      run all benchmarks, and write the page of benchmarks: results, charts and tables
+  bench charts FILE
+                  write charts and tables from the results in FILE, and run nothing
   help            this text
 
 The tests need PostgreSQL, PgBouncer, RabbitMQ, NATS, Python, Node with npm, Java, Chromium with its driver, promtool,
 systemd-analyze, man, faketime and a C compiler; the benchmarks need Redis too. Missing ones are installed with apt-get as
-root or with passwordless sudo; otherwise the command to run is printed.
+root or with passwordless sudo; otherwise the command to run is printed. The benchmarks compare with queues for Node and
+Python, too, which npm and pip install into the target folder; without them, these are left out.
 ";
 
 fn main() -> ExitCode {
@@ -104,10 +111,19 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
             steps::step("what the build needs", || needs::provide(needs::BUILD))?;
             steps::dist(arguments.first().map(Path::new))
         }
-        Some("bench") => {
-            steps::step("what the benchmarks need", || needs::provide(needs::BENCH))?;
-            steps::bench(arguments)
-        }
+        Some("bench") => match arguments {
+            [charts, file] if charts == "charts" => bench::charts(root, Path::new(file)),
+            _ => {
+                let is_calls = arguments.first().is_some_and(|part| part == "calls");
+                let needed = if is_calls {
+                    needs::BENCH_CALLS
+                } else {
+                    needs::BENCH
+                };
+                steps::step("what the benchmarks need", || needs::provide(needed))?;
+                steps::bench(arguments)
+            }
+        },
         Some("help" | "--help" | "-h") | None => {
             print!("{HELP}");
             Ok(())

@@ -51,14 +51,14 @@ const NATS: Need = Need {
     does: &[],
     packages: &["nats-server"],
 };
-// For the legacy service that `turno gate` is tested with, and for Schemathesis. Debian's `python3` package alone cannot install packages.
-const PYTHON: Need = Need {
+// For the legacy service that `turno gate` is tested with, for Schemathesis, and for a peer of the benchmarks. Debian's `python3` package alone cannot install packages.
+pub const PYTHON: Need = Need {
     program: "python3",
     does: &["-c", "import ensurepip, venv"],
     packages: &["python3", "python3-venv"],
 };
-// One of the examples calls Turno's SQL functions from TypeScript.
-const NPM: Need = Need {
+// One of the examples calls Turno's SQL functions from TypeScript, and two peers of the benchmarks are for Node.js.
+pub const NPM: Need = Need {
     program: "npm",
     does: &[],
     packages: &["nodejs", "npm"],
@@ -138,7 +138,10 @@ pub const TEST: &[Need] = &[
 /// Programs that a build needs.
 pub const BUILD: &[Need] = &[COMPILER];
 
-/// Programs that the benchmarks need.
+/// Programs that the benchmark of SQL calls needs. pgbench is in the package of the server.
+pub const BENCH_CALLS: &[Need] = &[COMPILER, POSTGRES];
+
+/// Programs that the benchmarks need. Without Python or npm, the peers in other languages are left out.
 pub const BENCH: &[Need] = &[
     COMPILER, POSTGRES, PGBOUNCER, FAKETIME, REDIS, RABBITMQ, NATS, WRK, ETCD,
 ];

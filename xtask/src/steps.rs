@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use crate::{contract, deny, dist, postgres, programs, words};
+use crate::{bench, contract, deny, dist, peers, postgres, programs, words};
 
 /// Packages to test: all but the benchmarks, which compare with software that the tests do not need and are in their own
 /// workspace.
@@ -22,6 +22,17 @@ const BENCHES: [&str; 3] = [
     "crates/turno-bench-peers-sqlite/Cargo.toml",
 ];
 
+/// Arguments of turno-bench with which it does not measure peers in other languages.
+const WITHOUT_PEERS: [&str; 7] = [
+    "--alone",
+    "postgres",
+    "sqlite",
+    "inbox-sqlite",
+    "outbox",
+    "once",
+    "serve",
+];
+
 /// Crates with a lock file of their own, which the workspace's build does not read.
 const SEPARATE: [&str; 4] = [BENCHES[0], BENCHES[1], BENCHES[2], "fuzz/Cargo.toml"];
 
@@ -31,6 +42,7 @@ const SEPARATE: [&str; 4] = [BENCHES[0], BENCHES[1], BENCHES[2], "fuzz/Cargo.tom
 pub fn all(postgres: &[u32]) -> Result<()> {
     format()?;
     step("words", words::check)?;
+    step("the page of benchmarks", || bench::check(Path::new(".")))?;
     step("lock files", lock_files)?;
     step("dependencies", deny::check)?;
     step("lint and build the tests", build_tests)?;
@@ -144,26 +156,42 @@ pub fn dist(program: Option<&Path>) -> Result<()> {
     step("pack it", || dist::make(&built))
 }
 
-/// Runs the benchmarks, optimised, with the release binary, whose start time and memory are measured.
+/// Runs the benchmarks, optimised, with the release binary, whose start time and memory are measured. `page` is all of them, and
+/// writes the page that follows from the results.
 pub fn bench(arguments: &[String]) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["page", ..] => {
+            let options = &arguments[1..];
+            run_bench(&[&["all", "--json", bench::RESULTS], options].concat())?;
+            step("charts and tables", || {
+                bench::charts(Path::new("."), Path::new(bench::RESULTS))
+            })
+        }
+        // pgbench makes the calls, so it does not matter how Turno is built.
+        ["calls", ..] => step("turno-bench", || {
+            cargo(&[&["run"], &BENCH[..], &["--"], &arguments].concat())
+        }),
+        _ => run_bench(&arguments),
+    }
+}
+
+fn run_bench(arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new(cargo_program());
+    without_package(&mut command);
+    if !arguments.iter().any(|word| WITHOUT_PEERS.contains(word)) {
+        step("peers in other languages", || {
+            command.env("TURNO_BENCH_PEERS", peers::provide(&target_folder()?));
+            Ok(())
+        })?;
+    }
     step("build turno", || {
         cargo(&["build", "--profile", "dist", "--bin", "turno"])
     })?;
     let turno = target_folder()?.join("dist/turno");
-    let turno = turno.to_str().context("the target folder is in UTF-8")?;
-    step("turno-bench", || {
-        let named = ["--", "--turno", turno];
-        cargo(
-            &[
-                &["run", "--profile", "dist"],
-                &BENCH[..],
-                &named,
-                &arguments,
-            ]
-            .concat(),
-        )
-    })
+    command.args(["run", "--profile", "dist"]).args(BENCH);
+    command.arg("--").arg("--turno").arg(turno).args(arguments);
+    step("turno-bench", || run(&mut command))
 }
 
 /// Returns cargo's target folder of the workspace, unless its configuration sets another one.

@@ -4,6 +4,7 @@
 //! together. The store must be new and private: the peer's tables are created in it and stay there.
 
 mod apalis_postgres;
+mod awa;
 mod consume;
 mod graphile_worker;
 mod measure;
@@ -36,6 +37,8 @@ enum Name {
     GraphileWorker,
     /// apalis on PostgreSQL.
     ApalisPostgres,
+    /// awa on PostgreSQL.
+    Awa,
     /// The functions of the pgmq extension.
     Pgmq,
     /// Hand-written: claimed for some time with `for update skip locked`, then deleted.
@@ -53,6 +56,7 @@ async fn main() -> Result<()> {
     let measured = match args.peer {
         Name::GraphileWorker => measure::<graphile_worker::GraphileWorker>(plan).await?,
         Name::ApalisPostgres => measure::<apalis_postgres::ApalisPostgres>(plan).await?,
+        Name::Awa => measure::<awa::Awa>(plan).await?,
         Name::Pgmq => measure::<pgmq::Pgmq>(plan).await?,
         Name::SkipLocked => measure::<SkipLocked<Leased>>(plan).await?,
         Name::SkipLockedTx => measure::<SkipLocked<InTransaction>>(plan).await?,

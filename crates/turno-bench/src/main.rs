@@ -1,15 +1,20 @@
 //! Compares Turno with its peers and with the bare limit, in one run. Only the ratios are meaningful.
 
+mod calls;
 mod inbox;
 mod locks;
 mod once;
 mod outbox;
+mod queries;
 mod rate;
+mod record;
 mod serve;
 mod table;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 #[derive(Parser)]
 #[command(about)]
@@ -22,7 +27,8 @@ struct Args {
     /// Number of items per inbox measurement, and of events per outbox measurement.
     #[arg(long, default_value_t = 50_000, global = true)]
     items: usize,
-    /// Number of measurements of each rate of inbox, outbox, once and serve. The result is the median.
+    /// Number of measurements of each rate of inbox, outbox, once and serve; of calls, half the number of turns. The result is
+    /// the median.
     #[arg(long, default_value_t = 3, global = true)]
     rounds: usize,
     /// Only Turno, without the peers of the inbox.
@@ -40,13 +46,24 @@ struct Args {
     /// Only one part of serve.
     #[arg(long, global = true)]
     serve_part: Option<serve::Part>,
+    /// Only calls whose name contains this.
+    #[arg(long, global = true)]
+    call: Option<String>,
+    /// File that gets the results as JSON. Results of a part that is measured replace the earlier ones of that part.
+    #[arg(long, global = true)]
+    json: Option<PathBuf>,
+    /// What readers of the results have to know, such as other programs that ran at the same time.
+    #[arg(long, global = true)]
+    note: Option<String>,
     /// Path of an optimised `turno` binary, whose start time and memory are measured.
     #[arg(long, global = true)]
-    turno: Option<std::path::PathBuf>,
+    turno: Option<PathBuf>,
 }
 
-#[derive(Subcommand)]
+#[derive(Clone, Copy, Subcommand, ValueEnum)]
 enum Bench {
+    /// The cost of one call of each SQL function, beside bare statements.
+    Calls,
     /// Locks on PostgreSQL: pairs, busy locks, peers, a million rows.
     Postgres,
     /// Locks on SQLite: group commit, a million rows.
@@ -65,48 +82,82 @@ enum Bench {
     All,
 }
 
+const ALL: [Bench; 8] = [
+    Bench::Calls,
+    Bench::Postgres,
+    Bench::Sqlite,
+    Bench::Inbox,
+    Bench::InboxSqlite,
+    Bench::Outbox,
+    Bench::Once,
+    Bench::Serve,
+];
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let args = Args::parse();
-    let run = rate::Run::new(args.seconds);
-    let inbox = inbox::postgres::Bench {
-        items: args.items,
-        rounds: args.rounds,
-        alone: args.alone,
-        part: args.part,
+    let one;
+    let parts = match args.bench {
+        None | Some(Bench::All) => &ALL[..],
+        Some(part) => {
+            one = [part];
+            &one[..]
+        }
     };
-    let outbox = outbox::Bench {
-        events: args.items,
-        rounds: args.rounds,
-        part: args.outbox_part,
-    };
-    let once = once::Bench {
-        seconds: args.seconds,
-        rounds: args.rounds,
-        part: args.once_part,
-    };
-    let serve = serve::Bench {
-        seconds: args.seconds,
-        rounds: args.rounds,
-        part: args.serve_part,
-        turno: args.turno,
-    };
-    match args.bench.unwrap_or(Bench::All) {
-        Bench::Postgres => locks::postgres::run(&run).await,
-        Bench::Sqlite => locks::sqlite::run(&run).await,
-        Bench::Inbox => inbox.run().await,
+    for part in parts {
+        run(*part, &args).await?;
+        if let (Some(file), Some(part)) = (&args.json, part.to_possible_value()) {
+            record::write(file, part.get_name(), args.note.as_deref())?;
+        }
+    }
+    Ok(())
+}
+
+async fn run(part: Bench, args: &Args) -> Result<()> {
+    let (seconds, rounds) = (args.seconds, args.rounds);
+    let locks = rate::Run::new(seconds);
+    match part {
+        Bench::Calls => {
+            let only = args.call.clone();
+            calls::Bench { rounds, only }.run().await
+        }
+        Bench::Postgres => locks::postgres::run(&locks).await,
+        Bench::Sqlite => locks::sqlite::run(&locks).await,
+        Bench::Inbox => {
+            let inbox = inbox::postgres::Bench {
+                items: args.items,
+                rounds,
+                alone: args.alone,
+                part: args.part,
+            };
+            inbox.run().await
+        }
         Bench::InboxSqlite => inbox::sqlite::run(args.items).await,
-        Bench::Outbox => outbox.run().await,
-        Bench::Once => once.run().await,
-        Bench::Serve => serve.run().await,
-        Bench::All => {
-            locks::postgres::run(&run).await?;
-            locks::sqlite::run(&run).await?;
-            inbox.run().await?;
-            inbox::sqlite::run(args.items).await?;
-            outbox.run().await?;
-            once.run().await?;
+        Bench::Outbox => {
+            let outbox = outbox::Bench {
+                events: args.items,
+                rounds,
+                part: args.outbox_part,
+            };
+            outbox.run().await
+        }
+        Bench::Once => {
+            let once = once::Bench {
+                seconds,
+                rounds,
+                part: args.once_part,
+            };
+            once.run().await
+        }
+        Bench::Serve => {
+            let serve = serve::Bench {
+                seconds,
+                rounds,
+                part: args.serve_part,
+                turno: args.turno.clone(),
+            };
             serve.run().await
         }
+        Bench::All => Ok(()),
     }
 }

@@ -143,7 +143,7 @@ async fn latency(server: &PostgresServer, broker: &RabbitMq) -> Result<()> {
     let times = relay::commit_to_consumer(server, &broker.url(), 200).await?;
     let mut table = Table::new("Outbox, idle: from commit to consumer", "ms");
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-    table.ms("median", at(0.5), 10.0);
+    table.limited("median", at(0.5), 10.0);
     table.add("99 of 100 within", at(0.99));
     Ok(())
 }
@@ -156,7 +156,7 @@ async fn history(server: &PostgresServer) -> Result<()> {
         "ms",
     );
     table.add("nothing dispatched before", empty);
-    table.ms(
+    table.limited(
         "1,000,000 dispatched before",
         full,
         (empty * 120.0).round() / 100.0,

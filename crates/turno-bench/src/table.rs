@@ -1,38 +1,36 @@
 //! Table of rates and their ratios.
 
+use crate::record::{self, Goal, Row};
+
 pub struct Table {
-    rows: Vec<(String, f64, String)>,
+    subject: String,
+    rows: Vec<Row>,
     unit: &'static str,
 }
 
 impl Table {
-    pub fn new(title: &str, unit: &'static str) -> Self {
-        println!("\n{title}");
+    pub fn new(subject: &str, unit: &'static str) -> Self {
+        println!("\n{subject}");
         Table {
+            subject: subject.to_owned(),
             rows: Vec::new(),
             unit,
         }
     }
 
     pub fn add(&mut self, name: &str, rate: f64) {
-        self.note(name, rate, String::new());
+        self.print(self.row(name, rate));
     }
 
-    /// Prints a rate, its ratio to an earlier one, and the required minimum.
+    /// Prints a rate, its ratio to an earlier one if that was measured, and the required minimum.
     pub fn against(&mut self, name: &str, rate: f64, other: &str, floor: Option<f64>) {
         let base = self
             .rows
             .iter()
-            .find(|(row, ..)| row == other)
-            .map_or(f64::NAN, |(_, rate, _)| *rate);
-        let ratio = rate / base;
-        let floor = floor.map_or(String::new(), |floor| {
-            format!(
-                " (at least {floor}: {})",
-                if ratio >= floor { "yes" } else { "NO" }
-            )
-        });
-        self.note(name, rate, format!("{ratio:.2} × {other}{floor}"));
+            .find(|row| row.peer == other)
+            .map_or(f64::NAN, |row| row.value);
+        let row = self.row(name, rate);
+        self.print(row.against(other, rate / base, floor.map(Goal::AtLeast)));
     }
 
     /// Prints a peer's rate, if it could be measured.
@@ -42,25 +40,26 @@ impl Table {
         }
     }
 
-    /// Prints a rate with a given ratio.
-    pub fn ratio(&mut self, name: &str, rate: f64, ratio: f64, floor: f64) {
-        let held = if ratio >= floor { "yes" } else { "NO" };
-        self.note(
-            name,
-            rate,
-            format!("{ratio:.2} (at least {floor:.2}: {held})"),
-        );
+    /// Prints a value with its upper limit.
+    pub fn limited(&mut self, name: &str, value: f64, most: f64) {
+        let row = self.row(name, value);
+        self.print(row.required(Some(Goal::AtMost(most))));
     }
 
-    /// Prints a time with its upper limit.
-    pub fn ms(&mut self, name: &str, time: f64, most: f64) {
-        let held = if time <= most { "yes" } else { "NO" };
-        self.note(name, time, format!("(at most {most}: {held})"));
+    fn row(&self, name: &str, value: f64) -> Row {
+        Row::new(&self.subject, name, value, self.unit)
     }
 
-    fn note(&mut self, name: &str, rate: f64, note: String) {
-        let digits = if rate < 100.0 { 2 } else { 0 };
-        println!("  {name:<58} {rate:>10.digits$} {:<8} {note}", self.unit);
-        self.rows.push((name.to_owned(), rate, note));
+    fn print(&mut self, row: Row) {
+        let digits = if row.value < 100.0 { 2 } else { 0 };
+        let (peer, value, unit) = (&row.peer, row.value, self.unit);
+        let ratio = match (row.ratio, &row.of) {
+            (Some(ratio), Some(of)) => format!("{ratio:.2} × {of} "),
+            _ => String::new(),
+        };
+        let goal = row.goal().map_or(String::new(), |goal| format!("({goal})"));
+        println!("  {peer:<58} {value:>10.digits$} {unit:<8} {ratio}{goal}");
+        record::add(row.clone());
+        self.rows.push(row);
     }
 }

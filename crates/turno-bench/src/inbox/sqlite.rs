@@ -44,6 +44,6 @@ pub async fn run(items: usize) -> Result<()> {
         "Inbox on SQLite: an idle worker, from push to handler, median",
         "ms",
     );
-    table.ms("turno", work::latency(&turno, "idle").await?, 10.0);
+    table.limited("turno", work::latency(&turno, "idle").await?, 10.0);
     Ok(())
 }

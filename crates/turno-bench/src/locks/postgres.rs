@@ -9,6 +9,7 @@ use turno_testkit::{PostgresServer, RedisServer};
 
 use super::any_resource;
 use crate::rate::{AsyncWork, Run};
+use crate::serve::etcd::{Etcd, Session};
 use crate::table::Table;
 
 const CLIENTS: usize = 16;
@@ -38,7 +39,10 @@ pub async fn run(run: &Run) -> Result<()> {
              select 'PRESTAMO/' || g, 1, 'exclusive', '', 0, now(), now() from generate_series(0, 999) g;
              create table bare with (fillfactor = 50) as select * from turno.lock;
              alter table bare add primary key (resource);
-             create table bare_history (like turno.lock_history including all);",
+             create table bare_history (like turno.lock_history including all);
+             create table shedlock (name varchar(64) primary key, lock_until timestamp not null,
+                 locked_at timestamp not null, locked_by varchar(255) not null);
+             insert into shedlock select resource, timezone('utc', acquired_at), timezone('utc', acquired_at), '' from bare;",
         )
         .await?;
     admin.batch_execute("vacuum analyze").await?;
@@ -49,18 +53,32 @@ pub async fn run(run: &Run) -> Result<()> {
     );
     table.add(
         PAIR,
-        run.rate(bare(&url, BARE_RELEASE).await?, BarePair).await?,
+        run.rate(prepared(&url, BARE_ACQUIRE, BARE_RELEASE).await?, BarePair)
+            .await?,
     );
     table.against(
         PAIR_HISTORY,
-        run.rate(bare(&url, BARE_RELEASE_HISTORY).await?, BarePair)
-            .await?,
+        run.rate(
+            prepared(&url, BARE_ACQUIRE, BARE_RELEASE_HISTORY).await?,
+            BarePair,
+        )
+        .await?,
         PAIR,
         None,
     );
     let ours = run.rate(vec![turno.clone(); CLIENTS], TurnoPair).await?;
     table.against("turno", ours, PAIR, Some(0.7));
     table.against("turno", ours, PAIR_HISTORY, None);
+    table.against(
+        "ShedLock's statements (no token, no history)",
+        run.rate(
+            prepared(&url, SHEDLOCK_ACQUIRE, SHEDLOCK_RELEASE).await?,
+            ShedLock,
+        )
+        .await?,
+        PAIR,
+        None,
+    );
     table.against(
         "pg_advisory_lock (no lease, no token, not durable)",
         run.rate(clients(&url).await?, Advisory).await?,
@@ -76,6 +94,17 @@ pub async fn run(run: &Run) -> Result<()> {
             table.against("Redis, rslock (not durable, no token)", rate, PAIR, None);
         }
         Err(error) => println!("  Redis is not there: {error:#}"),
+    }
+    match Etcd::start().await {
+        Ok(etcd) => {
+            let mut sessions = Vec::new();
+            for _ in 0..CLIENTS {
+                sessions.push(etcd.session().await?);
+            }
+            let rate = run.rate(sessions, EtcdPair).await?;
+            table.against("etcd, over its HTTP gateway", rate, PAIR, None);
+        }
+        Err(error) => println!("  etcd is not there: {error:#}"),
     }
 
     let mut table = Table::new("Locks on PostgreSQL, 16 clients: busy answers", "answers/s");
@@ -146,25 +175,35 @@ const BARE_RELEASE_HISTORY: &str = "with u as (update bare set holds = 0 where r
     insert into bare_history (event, resource, token, mode, owner, acquired_at, expires_at) \
     select 'released', resource, token, mode, owner, acquired_at, expires_at from u";
 
-type Bare = (Client, Statement, Statement);
+// What ShedLock's JDBC provider sends with the time of the database. It inserts a row only for a lock that its process has not
+// used yet, so all rows exist.
+const SHEDLOCK_ACQUIRE: &str = "update shedlock set lock_until = timezone('utc', current_timestamp) + make_interval(secs => 30), \
+    locked_at = timezone('utc', current_timestamp), locked_by = $2 \
+    where shedlock.name = $1 and shedlock.lock_until <= timezone('utc', current_timestamp)";
+const SHEDLOCK_RELEASE: &str = "update shedlock set lock_until = case \
+    when locked_at + make_interval(secs => 0) > timezone('utc', current_timestamp) then locked_at + make_interval(secs => 0) \
+    else timezone('utc', current_timestamp) end where name = $1 and locked_by = $2";
 
-async fn bare(url: &str, release: &str) -> Result<Vec<Bare>> {
-    let mut bare = Vec::new();
+/// A client with its two statements: to acquire and to release.
+type Prepared = (Client, Statement, Statement);
+
+async fn prepared(url: &str, acquire: &str, release: &str) -> Result<Vec<Prepared>> {
+    let mut prepared = Vec::new();
     for client in clients(url).await? {
         let (acquire, release) = (
-            client.prepare(BARE_ACQUIRE).await?,
+            client.prepare(acquire).await?,
             client.prepare(release).await?,
         );
-        bare.push((client, acquire, release));
+        prepared.push((client, acquire, release));
     }
-    Ok(bare)
+    Ok(prepared)
 }
 
 #[derive(Clone)]
 struct BarePair;
 
-impl AsyncWork<Bare> for BarePair {
-    async fn once(&self, (client, acquire, release): &mut Bare) -> Result<()> {
+impl AsyncWork<Prepared> for BarePair {
+    async fn once(&self, (client, acquire, release): &mut Prepared) -> Result<()> {
         let (resource, owner) = (any_resource(), format!("{:032x}", fastrand::u128(..)));
         if client
             .query_opt(acquire, &[&resource, &owner])
@@ -174,6 +213,29 @@ impl AsyncWork<Bare> for BarePair {
             client.execute(release, &[&resource, &owner]).await?;
         }
         Ok(())
+    }
+}
+
+#[derive(Clone)]
+struct ShedLock;
+
+impl AsyncWork<Prepared> for ShedLock {
+    async fn once(&self, (client, acquire, release): &mut Prepared) -> Result<()> {
+        // The owner is the host's name, the same for all locks of a process.
+        let (resource, owner) = (any_resource(), "host");
+        if client.execute(acquire, &[&resource, &owner]).await? == 1 {
+            client.execute(release, &[&resource, &owner]).await?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+struct EtcdPair;
+
+impl AsyncWork<Session> for EtcdPair {
+    async fn once(&self, session: &mut Session) -> Result<()> {
+        session.pair(fastrand::usize(..super::RESOURCES)).await
     }
 }
 

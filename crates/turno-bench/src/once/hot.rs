@@ -48,16 +48,12 @@ pub async fn run(server: &PostgresServer) -> Result<()> {
     let after = transactions(&client).await? - before - waiting;
     turno.close().await;
     let title = format!("Once, {CALLERS} callers wait for one answer on PostgreSQL");
-    let mut table = Table::new(&title, "");
-    table.add(
-        "transactions/s while they wait",
-        waiting / WORK.as_secs_f64(),
-    );
-    table.add("transactions when the answer is there", after);
-    table.add(
-        "ms until the last of them has it",
-        last.as_secs_f64() * 1000.0,
-    );
+    let mut table = Table::new(&title, "transactions");
+    table.add("each second while they wait", waiting / WORK.as_secs_f64());
+    table.add("when the answer is there", after);
+    let title = format!("{title}: until the last of them has it");
+    let mut table = Table::new(&title, "ms");
+    table.add("turno", last.as_secs_f64() * 1000.0);
     Ok(())
 }
 

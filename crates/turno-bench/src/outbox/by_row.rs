@@ -1,8 +1,5 @@
 //! The usual implementation: rows are selected and locked, published one after the other, and marked and recorded one by one.
 
-#[path = "../../../turno/src/store/queries/named.rs"]
-mod named;
-
 use std::time::Instant;
 
 use anyhow::Result;
@@ -13,15 +10,13 @@ use turno_testkit::PostgresServer;
 
 use super::PAYLOAD_BYTES;
 use super::broker::{EXCHANGE, ROUTING_KEY, fresh};
-use named::{Query, count, find, parse};
+use crate::queries::query;
 
-const FILE: &str = include_str!("by_row.sql");
-const QUERIES: [Query; count(FILE)] = parse(FILE);
-const CREATE: &str = find(&[&QUERIES], "create");
-const FILL: &str = find(&[&QUERIES], "fill");
-const SELECT: &str = find(&[&QUERIES], "select");
-const MARK: &str = find(&[&QUERIES], "mark");
-const RECORD: &str = find(&[&QUERIES], "record");
+const CREATE: &str = query("by_row_create");
+const FILL: &str = query("by_row_fill");
+const SELECT: &str = query("by_row_select");
+const MARK: &str = query("by_row_mark");
+const RECORD: &str = query("by_row_record");
 
 pub async fn drain(server: &PostgresServer, url: &str, events: usize) -> Result<f64> {
     let (_connection, channel) = fresh(url).await?;

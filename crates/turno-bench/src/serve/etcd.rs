@@ -67,6 +67,36 @@ impl Etcd {
     }
 }
 
+/// A client with a lease and a connection of its own.
+pub struct Session {
+    port: u16,
+    lease: String,
+    client: http::Client,
+}
+
+impl Etcd {
+    pub async fn session(&self) -> Result<Session> {
+        Ok(Session {
+            port: self.port,
+            lease: self.lease().await?,
+            client: http::client(),
+        })
+    }
+}
+
+impl Session {
+    /// Acquires and releases a lock.
+    pub async fn pair(&self, number: usize) -> Result<()> {
+        // The gateway takes names in base64, which this text is.
+        let name = format!("PRESTAMO{number:08}");
+        let request = json!({"name": name, "lease": self.lease});
+        let held = http::post_with(&self.client, self.port, "/v3/lock/lock", &request).await?;
+        let key = json!({"key": held["key"]});
+        http::post_with(&self.client, self.port, "/v3/lock/unlock", &key).await?;
+        Ok(())
+    }
+}
+
 impl Drop for Etcd {
     fn drop(&mut self) {
         let _ = self.child.kill();
