@@ -268,6 +268,100 @@ async fn a_claim_with_not_exists_reads_all_claims() {
     assert!(rows > 20_000, "{rows} rows were read");
 }
 
+/// Claims an item while another transaction moves the cursor, so that the cursor does not say when the claim ends. The worker
+/// vanishes, and others claim several at a time. Returns whether one of them gets the item when the claim has ended.
+async fn is_taken_over(test_store: &TestStore, client: &Client, due: bool) -> bool {
+    let mover = test_store.postgres_connection().await;
+    let id = push(client, 1).await[0];
+    if due {
+        let (_, first) = claim(client).await.expect("an item");
+        client
+            .run(&format!("select turno.inbox_give_back(array['{first}'])"))
+            .await;
+    }
+    client
+        .run("update turno.inbox_cursor set expiry = 'infinity'")
+        .await;
+    mover
+        .run("begin; select pg_advisory_xact_lock(1953853037, id) from turno.inbox_queue")
+        .await;
+    let sql = "select (turno.inbox_claim('work', 'vanishes', 1, '1 millisecond')).id::text";
+    assert_eq!(client.text(sql).await, id.to_string());
+    mover.run("rollback").await;
+    // The first of these claims passes the item, and the second one finds the end of its claim.
+    for _ in 0..2 {
+        let sql = "select pg_sleep(0.002), turno.inbox_claim('work', 'w', 16)";
+        if !all(client, sql, &[]).await.is_empty() {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_claim_that_the_cursor_does_not_know_is_taken_over() {
+    for due in [false, true] {
+        let (test_store, client) = test_store().await;
+        assert!(is_taken_over(&test_store, &client, due).await);
+    }
+}
+
+/// The control: if the cursor's expiry is all that a claim of several looks at, the item is never claimed again.
+#[tokio::test]
+async fn with_the_cursor_alone_it_is_not() {
+    let (test_store, client) = test_store().await;
+    let body = client
+        .text("select pg_get_functiondef('turno.inbox_claim_batch'::regproc)")
+        .await;
+    let changed = body
+        .replace("c.expiry := least(c.expiry, at.ahead_until);", "")
+        .replace("c.expiry := turno.inbox_first_end(c, until);", "");
+    assert_ne!(body, changed);
+    client.run(&changed).await;
+    for due in [false, true] {
+        assert!(!is_taken_over(&test_store, &client, due).await);
+    }
+}
+
+/// A worker ends an item and claims the next one in one call. If its claim is stale, the call fails and has claimed nothing.
+#[tokio::test]
+async fn an_item_is_completed_and_the_next_one_claimed() {
+    let (_test_store, client) = test_store().await;
+    let ids = push(&client, 3).await;
+    let next = async |claim: Option<&str>, request: Option<&str>| {
+        let sql = "select id, claim from turno.inbox_complete_and_claim($1, 'work', 'w', request => $2::text::uuid)";
+        let rows = client.query(sql, &[&claim, &request]).await?;
+        Ok::<_, tokio_postgres::Error>(rows.first().map(|row| (row.get(0), row.get(1))))
+    };
+    let (first, claim): (i64, String) = next(None, None).await.unwrap().unwrap();
+    assert_eq!(first, ids[0]);
+
+    // Repeated with its request, because its answer was lost: the same answer.
+    let request = "0190f1f4-2b3c-7d4e-8f50-112233445566";
+    let second = next(Some(&claim), Some(request)).await.unwrap();
+    assert_eq!(next(Some(&claim), Some(request)).await.unwrap(), second);
+    let (second, second_claim): (i64, String) = second.unwrap();
+    assert_eq!(second, ids[1]);
+
+    let error = next(Some(&claim), None).await.unwrap_err();
+    assert_eq!(
+        error.code().map(tokio_postgres::error::SqlState::code),
+        Some("TN410")
+    );
+    client.expect("select pending || ' ' || processing || ' ' || completed from turno.inbox_stats('work')", "1 1 1").await;
+
+    let (third, third_claim): (i64, String) =
+        next(Some(&second_claim), None).await.unwrap().unwrap();
+    assert_eq!(third, ids[2]);
+    assert!(next(Some(&third_claim), None).await.unwrap().is_none());
+    client
+        .expect(
+            "select total || ' ' || completed from turno.inbox_stats('work')",
+            "3 3",
+        )
+        .await;
+}
+
 /// Workers that claim one item or several, that roll back, give back and fail, beside pushes that commit late and out of order:
 /// the work of each item is done once, and nothing is left.
 #[tokio::test]

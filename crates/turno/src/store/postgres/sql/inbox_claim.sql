@@ -347,15 +347,15 @@ begin
           and turno.inbox_is_due(t.run_at, clock_timestamp())
         limit 1) d) as waiting,
     (select i.last_value from turno.inbox_item_id i) as last_id,
-    turno.inbox_claimed_ahead(q.id, (l.cursor).at_id) as ahead,
-    l.cursor
+    a.ids as ahead, a.until as ahead_until, l.cursor
   into strict at
   from (
     select t as cursor
     from turno.inbox_cursor t
     where t.queue_id = q.id
     order by t.n desc
-    limit 1) l;
+    limit 1) l
+  cross join lateral turno.inbox_claimed_ahead(q.id, (l.cursor).at_id) a;
   if at.again then
     return query select * from turno.inbox_held(inbox_claim_batch.token);
     return;
@@ -370,6 +370,9 @@ begin
   ahead := at.ahead;
   old := c;
   until := clock_timestamp() + inbox_claim_batch.lease;
+  -- Before the cursor passes these claims.
+  c.expiry := least(c.expiry, at.ahead_until);
+  c.expiry := turno.inbox_first_end(c, until);
   if c.late_at > clock_timestamp() then
     -- The clock was set back.
     c.late_at := '-infinity';

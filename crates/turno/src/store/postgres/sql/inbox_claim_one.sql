@@ -26,17 +26,37 @@ as $$
   select array[queue_id * 4, queue_id * 4 + 1, queue_id * 4 + 2, queue_id * 4 + 3]
 $$;
 
--- The items of a queue in front of the cursor that are claimed. A claim of many passes them over.
-create or replace function turno.inbox_claimed_ahead(queue_id integer, at_id bigint[]) returns bigint[]
+-- The items of a queue in front of the cursor that are claimed, and when the first of these claims ends. A claim of many passes them
+-- over.
+create or replace function turno.inbox_claimed_ahead(queue_id integer, at_id bigint[], out ids bigint[], out until timestamptz)
 language sql
 stable
 as $$
-  select array(
-    select b.ahead_id
-    from turno.inbox_claim b
-    where b.queue_id = inbox_claimed_ahead.queue_id
-      and b.n = turno.inbox_ahead()
-      and b.ahead_id > least(at_id[1], at_id[2], at_id[3], at_id[4]))
+  select coalesce(array_agg(b.ahead_id), '{}'), min(b.until)
+  from turno.inbox_claim b
+  where b.queue_id = inbox_claimed_ahead.queue_id
+    and b.n = turno.inbox_ahead()
+    and b.ahead_id > least(at_id[1], at_id[2], at_id[3], at_id[4])
+$$;
+
+-- The cursor's expiry, or the end of a claim behind the cursor that ends before it: a claim of one item that was due does not wait for
+-- the transaction that moves the cursor, which then does not know of it. Looked for only if the expiry is later than "until", the end of
+-- the caller's claim; otherwise expired claims are looked for before that in any case.
+create or replace function turno.inbox_first_end(c turno.inbox_cursor, until timestamptz) returns timestamptz
+language plpgsql
+stable
+as $$
+#variable_conflict use_column
+begin
+  if c.expiry > inbox_first_end.until then
+    return least(c.expiry, (
+      select min(b.until)
+      from turno.inbox_claim b
+      where b.queue_id = c.queue_id
+        and b.n < turno.inbox_ahead()));
+  end if;
+  return c.expiry;
+end
 $$;
 
 -- Whether this transaction alone may claim an item. Not the lock of its row: a transaction that finds the item claimed after all
@@ -133,7 +153,7 @@ begin
   if turno.inbox_claim_has_expired(c.expiry, now_at) then
     c.expiry := turno.inbox_abandon(c.queue_id);
   end if;
-  c.expiry := least(c.expiry, inbox_upkeep.until);
+  c.expiry := least(turno.inbox_first_end(c, inbox_upkeep.until), inbox_upkeep.until);
   for p in 0..3 loop
     continue when inbox_upkeep.priority_mask & (1 << p) = 0;
     -- The ends of claims behind the cursor are in its expiry.
@@ -461,11 +481,14 @@ begin
     return got;
   end if;
 
-  -- Upkeep now and then in any case, so that claims have few items to pass.
-  if priority is not null and not needed and not waiting and random() >= 0.06 then
+  if priority is not null and not needed and not waiting then
     got := turno.inbox_claim_line(
       queue_id, queue_id * 4 + priority, at_id[priority + 1], inbox_claim_one.token, inbox_claim_one.worker, until);
     if got.id is not null then
+      -- The more items a claim had to pass, the sooner the cursor is moved.
+      if random() < least((got.id - at_id[priority + 1]) * 0.001, 0.06) then
+        perform turno.inbox_upkeep(queue_id, mask, false, until);
+      end if;
       return got;
     end if;
   end if;

@@ -100,7 +100,7 @@ begin
     return '0';
   end if;
   c := turno.inbox_last_cursor(q);
-  ahead := turno.inbox_claimed_ahead(q, c.at_id);
+  ahead := (turno.inbox_claimed_ahead(q, c.at_id)).ids;
   -- A claim that has reached its limit in bytes has left something in line.
   if exists (
     select from generate_series(0, 3) p

@@ -349,26 +349,58 @@ $$;
 comment on function turno.inbox_complete(text[], uuid) is
   'Ends items that are done. In the transaction of the work, item and effect end together: look at stale, and roll back if it is not empty.';
 
--- The same for one item, which fails instead of answering stale: as the last statement of a transaction, effect and
--- completion commit together or not at all.
-create or replace function turno.inbox_complete(claim text) returns void
+-- The same for one item, which fails instead of answering stale.
+create or replace function turno.inbox_complete_or_raise(claim text, request uuid) returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if turno.inbox_complete_claim(claim, gen_random_uuid()) then
-    return;
-  end if;
-  if (turno.inbox_complete(array[claim])).done = 0 then
+  if not turno.inbox_complete_claim(claim, request) and (turno.inbox_complete(array[claim], request)).done = 0 then
     raise exception 'the claim % is stale: another worker may have the item', claim
       using errcode = 'TN410', hint = 'Roll back: the worker that has the item now does it again.';
   end if;
 end
 $$;
 
+-- As the last statement of a transaction: effect and completion commit together or not at all.
+create or replace function turno.inbox_complete(claim text) returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform turno.inbox_complete_or_raise(claim, gen_random_uuid());
+end
+$$;
+
 comment on function turno.inbox_complete(text) is
   'Ends one item that is done, and fails if the claim is stale: effect and completion then commit together or not at all.';
+
+-- A worker that has a connection of its own ends an item and claims the next one. In one transaction this is one commit, and one
+-- round trip.
+create or replace function turno.inbox_complete_and_claim(
+  claim   text,
+  queue   text,
+  worker  text     default 'sql',
+  "limit" integer  default 1,
+  lease   interval default '30 seconds',
+  request uuid     default null
+) returns setof turno.inbox_claimed
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if claim is not null then
+    perform turno.inbox_complete_or_raise(claim, coalesce(request, gen_random_uuid()));
+  end if;
+  return query
+  select c.*
+  from turno.inbox_claim(queue, worker, "limit", lease, request) c;
+end
+$$;
+
+comment on function turno.inbox_complete_and_claim is
+  'Ends one item that is done (none if claim is null), and claims up to limit items, in one commit. Fails if the claim is stale, and then it has claimed nothing.';
 
 -- Purpose: records failed attempts, and gives back what was not begun.
 -- Index:   as for inbox_complete.

@@ -387,14 +387,17 @@ create or replace function turno.once_claim(claim text, out key text, out token 
 language plpgsql
 immutable
 as $$
-begin
+declare
   -- From the right: a key may have an @ of its own.
-  if claim is null or claim !~ '@[0-9]{1,18}$' then
+  digits text := split_part(claim, '@', -1);
+begin
+  -- Not by a pattern that counts, which costs more than the rest of the call.
+  if claim is null or length(digits) not between 1 and 18 or digits ~ '[^0-9]' or digits = claim then
     raise exception 'claim is %, and looks like KEY@TOKEN', coalesce(quote_literal(left(claim, 100)), 'null')
       using errcode = 'invalid_parameter_value', hint = 'Give it as once_begin answered it.';
   end if;
-  key := regexp_replace(claim, '@[0-9]+$', '');
-  token := substring(claim from '@([0-9]+)$')::bigint;
+  key := left(claim, -1 - length(digits));
+  token := digits::bigint;
 end
 $$;
 
@@ -456,7 +459,7 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-  o turno.once;
+  waited_until timestamptz;
 begin
   update turno.once t
   set state    = once_settle.state,
@@ -467,9 +470,11 @@ begin
   where t.key = once_settle.key
     and t.token = once_settle.token
     and t.state = 'running'
-  returning * into o;
+  returning t.waited_until into waited_until;
   if found then
-    perform turno.once_notify(o);
+    if waited_until > clock_timestamp() then
+      perform turno.wake('turno_once', 'once:' || once_settle.key);
+    end if;
     return true;
   end if;
   perform
@@ -493,10 +498,13 @@ as $$
 declare
   c record;
 begin
-  perform turno.once_check_ttl(once_complete.ttl);
-  perform turno.once_check_answer(once_complete.answer::text);
-  select * into c
-  from turno.once_claim(once_complete.claim);
+  if once_complete.ttl is not null then
+    perform turno.once_check_ttl(once_complete.ttl);
+  end if;
+  if octet_length(once_complete.answer::text) > 1048576 then
+    perform turno.once_check_answer(once_complete.answer::text);
+  end if;
+  c := turno.once_claim(once_complete.claim);
   if not turno.once_settle(c.key, c.token, 'done', once_complete.answer, once_complete.ttl) then
     raise exception 'claim % is stale: another run has begun, or it was released', quote_literal(once_complete.claim)
       using errcode = 'TN410', hint = 'Roll back: the answer that counts is another''s. Begin again to get it.';
@@ -603,8 +611,7 @@ declare
   c record;
   o turno.once;
 begin
-  select * into c
-  from turno.once_claim(once_release.claim);
+  c := turno.once_claim(once_release.claim);
   if once_release.unknown then
     -- As if its lease had expired: its outcome is unknown.
     update turno.once t
@@ -644,8 +651,7 @@ begin
     raise exception 'lease is %, and must be between 1 ms and 24 hours', coalesce(once_extend.lease::text, 'null')
       using errcode = 'invalid_parameter_value', hint = 'Extend it again before it ends.';
   end if;
-  select * into c
-  from turno.once_claim(once_extend.claim);
+  c := turno.once_claim(once_extend.claim);
   -- Also after its expiry, if no other run has begun.
   update turno.once t
   set until    = greatest(t.until, clock_timestamp() + once_extend.lease),

@@ -46,6 +46,26 @@ as $$
     or lower(header) ~ '^(ce-|webhook-|nats-|content-)'
 $$;
 
+-- What the item of an event has as its payload. The arguments are JSON where they go in as they are.
+create or replace function turno.outbox_payload(
+  type           text,
+  payload        text,
+  correlation_id text,
+  traceparent    text,
+  tracestate     text,
+  headers        text
+) returns json
+language sql
+stable
+as $$
+  select ('{"type":' || to_json(type)
+    || coalesce(',"correlation_id":' || to_json(correlation_id), '')
+    || coalesce(',"traceparent":' || to_json(traceparent), '')
+    || coalesce(',"tracestate":' || to_json(tracestate), '')
+    || coalesce(',"headers":' || headers, '')
+    || ',"payload":' || payload || '}')::json
+$$;
+
 create or replace function turno.outbox_check(
   types           text[],
   payloads        text[],
@@ -210,12 +230,7 @@ begin
       -- No limit: the relay decides how often an event may be refused, and relays that vanish are not its fault.
       0, a.key, a.id::text,
       -- The payload alone has to be JSON, and not only what it is put into.
-      ('{"type":' || to_json(a.type)
-        || coalesce(',"correlation_id":' || to_json(a.correlation_id), '')
-        || coalesce(',"traceparent":' || to_json(a.traceparent), '')
-        || coalesce(',"tracestate":' || to_json(a.tracestate), '')
-        || coalesce(',"headers":' || a.header, '')
-        || ',"payload":' || (a.payload::json)::text || '}')::json
+      turno.outbox_payload(a.type, (a.payload::json)::text, a.correlation_id, a.traceparent, a.tracestate, a.header)
     from unnest(
       seqs, events, outbox_emit_batch.ids, outbox_emit_batch.types, outbox_emit_batch.payloads, outbox_emit_batch.keys,
       outbox_emit_batch.correlation_ids, outbox_emit_batch.traceparents, outbox_emit_batch.tracestates,
@@ -241,6 +256,8 @@ $$;
 comment on function turno.outbox_emit_batch is
   'Emits many events in this transaction. An array may be null where no event has what it is about. Answers their ids; one that is given and known is not emitted again.';
 
+-- The usual event has no options but a key and a correlation id. It takes four simple statements; outbox_emit_batch does the
+-- rest, and says what is wrong.
 create or replace function turno.outbox_emit(
   type           text,
   payload        json,
@@ -252,15 +269,52 @@ create or replace function turno.outbox_emit(
   traceparent    text     default null,
   tracestate     text     default null
 ) returns uuid
-language sql
+language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select (turno.outbox_emit_batch(
+#variable_conflict use_column
+declare
+  -- Before any number is taken: see inbox_claim_late. Before the mark of a listener is read: see inbox_notify.
+  own      xid8 := pg_current_xact_id();
+  queue_id integer;
+  listens  boolean;
+  event    uuid;
+begin
+  if num_nulls(outbox_emit.headers, outbox_emit.delay, outbox_emit.id, outbox_emit.traceparent, outbox_emit.tracestate) = 5
+     -- A routing key has at most one dot more for each letter of the type.
+     and turno.is_name(outbox_emit.type, 127)
+     and (outbox_emit.key is null or turno.is_name(outbox_emit.key, 255))
+     and (outbox_emit.correlation_id is null or turno.is_name(outbox_emit.correlation_id, 255))
+     and octet_length(outbox_emit.payload::text) <= 1048576 then
+    select t.id, (select l.until > clock_timestamp() from turno.inbox_listener l where l.queue = '$outbox')
+    into queue_id, listens
+    from turno.inbox_queue t
+    where t.name = '$outbox'
+      and (
+        select (outbox_emit.key is null or bool_or(k.grouped)) and max(k.bytes) >= octet_length(outbox_emit.payload::text) + 4096
+        from turno.inbox_kind k
+        where k.queue_id = t.id);
+    if found then
+      event := turno.uuid7();
+      insert into turno.inbox_item (queue_priority, id, pushed_at, max_attempts, "group", key, payload)
+      values (
+        queue_id * 4 + 1, nextval('turno.inbox_item_id'), clock_timestamp(), 0, outbox_emit.key, event::text,
+        turno.outbox_payload(outbox_emit.type, outbox_emit.payload::text, outbox_emit.correlation_id, null, null, null));
+      insert into turno.inbox_tally (queue_id, items)
+      values (queue_id, 1);
+      if listens or current_setting('transaction_isolation') <> 'read committed' then
+        perform turno.inbox_notify('$outbox');
+      end if;
+      return event;
+    end if;
+  end if;
+  return (turno.outbox_emit_batch(
     array[outbox_emit.type], array[outbox_emit.payload::text],
     case when outbox_emit.key is not null then array[outbox_emit.key] end, array[outbox_emit.correlation_id],
     array[outbox_emit.traceparent], array[outbox_emit.tracestate], array[outbox_emit.headers::text],
-    array[outbox_emit.delay], case when outbox_emit.id is not null then array[outbox_emit.id] end))[1]
+    array[outbox_emit.delay], case when outbox_emit.id is not null then array[outbox_emit.id] end))[1];
+end
 $$;
 
 comment on function turno.outbox_emit is

@@ -198,6 +198,7 @@ as $$
     ('inbox_claim', 'turno_app'),
     ('inbox_claim_batch', 'turno_app'),
     ('inbox_complete', 'turno_app'),
+    ('inbox_complete_and_claim', 'turno_app'),
     ('inbox_complete_batch', 'turno_app'),
     ('inbox_discard', 'turno_operator'),
     ('inbox_extend', 'turno_app'),
