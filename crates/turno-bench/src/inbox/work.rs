@@ -40,6 +40,20 @@ pub async fn push_grouped(inbox: &Inbox, items: usize, groups: usize) -> Result<
 
 /// Drains items with the worker runtime until they are durably complete, and returns the rate per second.
 pub async fn drain(inbox: &Inbox, items: usize, workers: usize, prefetch: usize) -> Result<f64> {
+    handle(inbox, items, workers, (16, Some(prefetch))).await
+}
+
+/// The same with one handler at a time in each worker, and with the default of what is claimed ahead.
+pub async fn one_handler(inbox: &Inbox, items: usize, workers: usize) -> Result<f64> {
+    handle(inbox, items, workers, (1, None)).await
+}
+
+async fn handle(
+    inbox: &Inbox,
+    items: usize,
+    workers: usize,
+    (concurrency, prefetch): (usize, Option<usize>),
+) -> Result<f64> {
     let begun = Arc::new(AtomicUsize::new(0));
     let all = Arc::new(Notify::new());
     let began = Instant::now();
@@ -55,12 +69,11 @@ pub async fn drain(inbox: &Inbox, items: usize, workers: usize, prefetch: usize)
                 }
                 std::future::ready(Ok::<_, Infallible>(()))
             };
-            inbox
-                .worker(handler)
-                .concurrency(16)
-                .prefetch(prefetch)
-                .run(async move { all.notified().await })
-                .await
+            let mut worker = inbox.worker(handler).concurrency(concurrency);
+            if let Some(prefetch) = prefetch {
+                worker = worker.prefetch(prefetch);
+            }
+            worker.run(async move { all.notified().await }).await
         });
     }
     let mut completed = 0;

@@ -1,5 +1,6 @@
 //! The worker: claims items, runs a handler for each, and settles them.
 
+mod ahead;
 mod fetcher;
 mod in_flight;
 mod job;
@@ -10,12 +11,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use self::ahead::Ahead;
 use self::fetcher::{Counts, Fetcher};
 use self::in_flight::{Entry, InFlight};
 pub use self::job::Job;
@@ -87,8 +89,9 @@ impl<T, H> Worker<T, H> {
         self
     }
 
-    /// Sets how many items are claimed ahead of those in handlers, at most 10,000. Default: the concurrency. More is faster for
-    /// short handlers; less is fairer to other workers if handlers are slow.
+    /// Sets how many items are claimed ahead of those in handlers, at most 10,000. More is faster for short handlers; less is
+    /// fairer to other workers if handlers are slow. Default: as many as the handlers finish in 20 milliseconds, at least the
+    /// concurrency, and at most 100 or the concurrency.
     pub fn prefetch(mut self, prefetch: usize) -> Self {
         self.prefetch = Some(prefetch);
         self
@@ -178,20 +181,20 @@ where
         self.check()?;
         let in_flight = Arc::new(InFlight::new());
         let counts = Arc::new(Counts::default());
-        let prefetch = self.prefetch.unwrap_or(self.concurrency);
+        let ahead = Arc::new(Ahead::new(self.concurrency, self.prefetch));
         let fetcher = Fetcher {
             inbox: self.inbox.clone(),
             name: self.name.clone(),
             in_flight: in_flight.clone(),
             counts: counts.clone(),
-            capacity: self.concurrency + prefetch,
+            ahead: ahead.clone(),
             lease: self.lease,
             poll: self.poll,
         };
         let handler = Arc::new(self.handler);
         let mut handlers = JoinSet::new();
         for _ in 0..self.concurrency {
-            handlers.spawn(serve(in_flight.clone(), handler.clone()));
+            handlers.spawn(serve(in_flight.clone(), ahead.clone(), handler.clone()));
         }
 
         let stop = CancellationToken::new();
@@ -263,7 +266,7 @@ fn cut_short(in_flight: &InFlight) {
 }
 
 /// Runs the handler for one item after the other.
-async fn serve<T, H, F, E>(in_flight: Arc<InFlight>, handler: Arc<H>)
+async fn serve<T, H, F, E>(in_flight: Arc<InFlight>, ahead: Arc<Ahead>, handler: Arc<H>)
 where
     H: Fn(Job<T>) -> F,
     F: Future<Output = Result<(), E>>,
@@ -272,11 +275,13 @@ where
 {
     while let Some(Entry { item, state }) = in_flight.next().await {
         let claim = item.claim;
+        let began = Instant::now();
         let ended = tokio::select! {
             biased;
             () = state.lost.cancelled() => continue,
             ended = attempt(&*handler, item, &state) => ended,
         };
+        ahead.record(began.elapsed());
         match ended {
             Ok(()) if state.is_settled() => in_flight.forget(claim),
             Ok(()) => in_flight.done(claim),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Barrier, mpsc};
+use tokio::sync::{Barrier, Semaphore, mpsc};
 use tokio::time::timeout;
 use turno::inbox::{ItemState, Job};
 
@@ -106,6 +106,44 @@ async fn a_worker_keeps_to_its_concurrency(test_store: &TestStore) {
     until_completed(&inbox, 12).await;
     running.stop().await;
     assert_eq!(most.load(Ordering::SeqCst), 3);
+}
+
+/// With short handlers, a worker claims many items ahead, so that one handler does not wait for a call of the store after each item.
+/// With handlers that take long, others can have these items.
+#[rule]
+async fn short_handlers_have_more_items_claimed_ahead(test_store: &TestStore) {
+    const ITEMS: usize = 300;
+    let turno = test_store.turno().await;
+    let inbox = turno.inbox("q");
+    for (quick, least, most) in [(0, 2, 2), (150, 3, 101)] {
+        push(&inbox, &["x"; ITEMS]).await;
+        let begun = AtomicUsize::new(0);
+        let gate = Arc::new(Semaphore::new(0));
+        let handler = {
+            let gate = gate.clone();
+            move |_: Job<String>| {
+                let waits = begun.fetch_add(1, Ordering::SeqCst) >= quick;
+                let gate = gate.clone();
+                async move {
+                    if waits {
+                        gate.acquire().await?.forget();
+                    }
+                    Ok::<_, tokio::sync::AcquireError>(())
+                }
+            }
+        };
+        let before = counts(&inbox).await[3];
+        let running = start(inbox.worker(handler).concurrency(1).lease(LONG));
+        crate::eventually_async(TIMEOUT, "items ahead", async || {
+            let [_, _, processing, completed, _] = counts(&inbox).await;
+            assert!(processing <= most, "{processing} items are claimed");
+            (completed - before == quick as u64 && processing >= least).then_some(())
+        })
+        .await;
+        gate.add_permits(ITEMS);
+        until_completed(&inbox, before + ITEMS as u64).await;
+        running.stop().await;
+    }
 }
 
 async fn until_completed(inbox: &turno::inbox::Inbox, many: u64) {

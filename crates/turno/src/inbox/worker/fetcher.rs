@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::ahead::Ahead;
 use super::in_flight::InFlight;
 use crate::backoff::Backoff;
 use crate::check;
@@ -47,8 +48,7 @@ pub(super) struct Fetcher {
     pub(super) name: String,
     pub(super) in_flight: Arc<InFlight>,
     pub(super) counts: Arc<Counts>,
-    /// Maximum number of items in flight.
-    pub(super) capacity: usize,
+    pub(super) ahead: Arc<Ahead>,
     pub(super) lease: Duration,
     pub(super) poll: Duration,
 }
@@ -139,9 +139,10 @@ impl Fetcher {
     async fn fetch(&self, pending: &mut Pending) -> Result<FetchResult> {
         self.collect(pending);
         self.fail(pending).await?;
-        let room = self.capacity.saturating_sub(self.in_flight.count());
+        let capacity = self.ahead.capacity();
+        let room = capacity.saturating_sub(self.in_flight.count());
         // Claims when half of the room is free, because few large calls are cheaper than many small ones.
-        if room * 2 < self.capacity {
+        if room * 2 < capacity {
             self.complete(pending).await?;
             return Ok(FetchResult::NoRoom);
         }
@@ -196,7 +197,7 @@ impl Fetcher {
         if pending.complete.is_some() || pending.fail.is_some() {
             return false;
         }
-        let room = self.capacity.saturating_sub(self.in_flight.count());
+        let room = self.ahead.capacity().saturating_sub(self.in_flight.count());
         let limit = room.min(check::MAX_ITEMS);
         let (request, began) = (Uuid::now_v7(), Instant::now());
         let ask = self.ask(limit, request);
