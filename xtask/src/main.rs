@@ -44,6 +44,7 @@ cargo xtask COMMAND
                   PROGRAM that was built already
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
   bench calls     the cost of one call of each SQL function, and nothing else
+  bench latency   latency at a fixed rate of arrivals, 50 and 80 % of the maximum, and nothing else
   bench page      run all benchmarks, and write the page of benchmarks: results, charts and tables
   bench charts FILE
                   write charts and tables from the results in FILE, and run nothing

@@ -2,8 +2,10 @@
 
 mod calls;
 mod inbox;
+mod latency;
 mod locks;
 mod once;
+mod operations;
 mod outbox;
 mod queries;
 mod rate;
@@ -21,14 +23,14 @@ use clap::{Parser, Subcommand, ValueEnum};
 struct Args {
     #[command(subcommand)]
     bench: Option<Bench>,
-    /// Duration of each measurement of locks, once and serve, in seconds.
+    /// Duration of each measurement of locks, once, serve and latency, in seconds.
     #[arg(long, default_value_t = 5.0, global = true)]
     seconds: f64,
     /// Number of items per inbox measurement, and of events per outbox measurement.
     #[arg(long, default_value_t = 50_000, global = true)]
     items: usize,
-    /// Number of measurements of each rate of inbox, outbox, once and serve; of calls, half the number of turns. The result is
-    /// the median.
+    /// Number of measurements of each rate of inbox, outbox, once, serve and latency; of calls, half the number of turns. The
+    /// result is the median. Latencies of all rounds count together.
     #[arg(long, default_value_t = 3, global = true)]
     rounds: usize,
     /// Only Turno, without the peers of the inbox.
@@ -46,6 +48,9 @@ struct Args {
     /// Only one part of serve.
     #[arg(long, global = true)]
     serve_part: Option<serve::Part>,
+    /// Only one operation of latency.
+    #[arg(long, global = true)]
+    operation: Option<operations::Kind>,
     /// Only calls whose name contains this.
     #[arg(long, global = true)]
     call: Option<String>,
@@ -78,11 +83,13 @@ enum Bench {
     Once,
     /// The server: locks and inbox over HTTP on PostgreSQL, compared with etcd; start time and memory.
     Serve,
+    /// Latency at 50 and 80 % of the maximal rate, on PostgreSQL, compared with a peer each.
+    Latency,
     /// All benchmarks.
     All,
 }
 
-const ALL: [Bench; 8] = [
+const ALL: [Bench; 9] = [
     Bench::Calls,
     Bench::Postgres,
     Bench::Sqlite,
@@ -91,6 +98,7 @@ const ALL: [Bench; 8] = [
     Bench::Outbox,
     Bench::Once,
     Bench::Serve,
+    Bench::Latency,
 ];
 
 #[tokio::main]
@@ -157,6 +165,14 @@ async fn run(part: Bench, args: &Args) -> Result<()> {
                 turno: args.turno.clone(),
             };
             serve.run().await
+        }
+        Bench::Latency => {
+            let latency = latency::Bench {
+                seconds,
+                rounds,
+                operation: args.operation,
+            };
+            latency.run().await
         }
         Bench::All => Ok(()),
     }

@@ -569,3 +569,9 @@ returning o.key \gset
 select turno.once_complete(m.name, '{"status": 201}') as completed
 from turno_made m
 where m.n = :n \gset
+
+-- name: operations_fill_locks
+-- Purpose: free locks, whose rows exist. $1 number of locks.
+insert into turno.lock (resource, token, mode, owner, holds, acquired_at, expires_at)
+select 'PRESTAMO/' || g, 1, 'exclusive', '', 0, now(), now()
+from generate_series(0, $1::integer - 1) g

@@ -20,6 +20,9 @@ const MAX_TITLE: usize = 84;
 /// Longest name of a file, without its ending.
 const MAX_NAME: usize = 70;
 
+/// Units of the bars, for parts whose first rows have another unit.
+const UNITS: [(&str, &str); 1] = [("latency", "ms p99")];
+
 const STYLE: &str = "\
 text{font:13px system-ui,sans-serif;fill:#1f2328}
 .title{font-size:15px;font-weight:600}
@@ -44,11 +47,15 @@ pub fn all(results: &Results) -> Result<BTreeMap<String, String>> {
     Ok(charts)
 }
 
-/// Returns the rows that a chart shows: the first of each peer, in the unit of the first one.
+/// Returns the rows that a chart shows: the first of each peer, in the unit of the part, or of the first row.
 pub fn bars<'a>(results: &'a Results, part: &str, subject: &str) -> Vec<&'a Row> {
+    let unit_of_part = UNITS.iter().find(|(name, _)| *name == part);
     let mut bars: Vec<&Row> = Vec::new();
     for row in results.of_subject(part, subject) {
-        let is_comparable = bars.first().is_none_or(|first| first.unit == row.unit);
+        let is_comparable = match unit_of_part {
+            Some((_, unit)) => row.unit == *unit,
+            None => bars.first().is_none_or(|first| first.unit == row.unit),
+        };
         if is_comparable && bars.iter().all(|bar| bar.peer != row.peer) {
             bars.push(row);
         }

@@ -7,13 +7,12 @@ use tokio_postgres::{Client, NoTls, Statement};
 use turno::Turno;
 use turno_testkit::{PostgresServer, RedisServer};
 
-use super::any_resource;
+use super::{TTL, any_resource};
 use crate::rate::{AsyncWork, Run};
 use crate::serve::etcd::{Etcd, Session};
 use crate::table::Table;
 
 const CLIENTS: usize = 16;
-const TTL: Duration = Duration::from_secs(30);
 
 const PAIR: &str = "bare statements, the same two row changes";
 const PAIR_HISTORY: &str = "bare statements, with the history row";
@@ -286,21 +285,24 @@ struct Advisory;
 impl AsyncWork<Client> for Advisory {
     async fn once(&self, client: &mut Client) -> Result<()> {
         let key = i64::try_from(fastrand::usize(..super::RESOURCES))?;
-        let key = &[(
-            &key as &(dyn tokio_postgres::types::ToSql + Sync),
-            tokio_postgres::types::Type::INT8,
-        )];
-        if client
-            .query_typed("select pg_try_advisory_lock($1)", key)
-            .await?[0]
-            .get(0)
-        {
-            client
-                .query_typed("select pg_advisory_unlock($1)", key)
-                .await?;
-        }
+        try_advisory(client, key).await?;
         Ok(())
     }
+}
+
+/// Acquires and releases an advisory lock of a session, and returns whether it was free.
+pub async fn try_advisory(client: &Client, key: i64) -> Result<bool> {
+    let key = &[(
+        &key as &(dyn tokio_postgres::types::ToSql + Sync),
+        tokio_postgres::types::Type::INT8,
+    )];
+    let acquire = "select pg_try_advisory_lock($1)";
+    let is_acquired = client.query_typed(acquire, key).await?[0].get(0);
+    if is_acquired {
+        let release = "select pg_advisory_unlock($1)";
+        client.query_typed(release, key).await?;
+    }
+    Ok(is_acquired)
 }
 
 #[derive(Clone)]
