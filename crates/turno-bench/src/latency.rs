@@ -8,7 +8,7 @@ mod report;
 
 use anyhow::{Context, Result};
 
-use self::open_loop::{Schedule, Times};
+use self::open_loop::{Ended, Schedule, Times};
 use self::report::{Level, Measured};
 use crate::operations::{Kind, Servers, Subject};
 use crate::rate::Run;
@@ -57,7 +57,8 @@ impl Bench {
         for (at, share) in SHARES.into_iter().enumerate() {
             let schedule = Schedule::new(max_rate * share, self.seconds);
             let mut times = Times::new()?;
-            let ran = open_loop::run(subject, &schedule, |_, took| times.record(took)).await;
+            let record = |ended: Ended| times.record(ended.took);
+            let ran = open_loop::run(subject, &schedule, record).await;
             let lateness =
                 ran.with_context(|| format!("{} at {share} of the maximum", subject.name))?;
             times.lateness(&lateness)?;

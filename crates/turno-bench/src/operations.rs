@@ -77,23 +77,46 @@ impl Subject {
         }
     }
 
-    /// Opens Turno on a new database.
+    /// Opens Turno on a new database. Events go to the broker.
     pub async fn turno(kind: Kind, servers: &Servers) -> Result<Self> {
+        let url = servers.postgres.create_database();
         match kind {
-            Kind::Lock => locks::turno(servers).await,
-            Kind::Inbox => inbox::turno(servers).await,
-            Kind::Outbox => outbox::turno(servers).await,
-            Kind::Once => once::turno(servers).await,
+            Kind::Outbox => outbox::turno(&url, &servers.broker_url()?).await,
+            _ => Self::turno_in(kind, &url).await,
         }
     }
 
-    /// Opens what Turno is compared with.
+    /// Opens Turno on a database. Events go to a sink in this process.
+    pub async fn turno_in(kind: Kind, url: &str) -> Result<Self> {
+        match kind {
+            Kind::Lock => locks::turno(url).await,
+            Kind::Inbox => inbox::turno(url).await,
+            Kind::Outbox => outbox::turno_in_process(url).await,
+            Kind::Once => once::turno(url).await,
+        }
+    }
+
+    /// Opens the statements that a person would write, on a database. Events go to this process.
+    pub async fn hand_written(kind: Kind, url: &str) -> Result<Self> {
+        match kind {
+            Kind::Lock => locks::hand_written(url).await,
+            Kind::Inbox => inbox::hand_written(url).await,
+            Kind::Outbox => outbox::hand_written_in_process(url).await,
+            Kind::Once => once::hand_written(url).await,
+        }
+    }
+
+    /// Opens what the latency of Turno is compared with.
     pub async fn peer(kind: Kind, servers: &Servers) -> Result<Self> {
         match kind {
             Kind::Lock => locks::peer(servers).await,
-            Kind::Inbox => inbox::peer(servers).await,
-            Kind::Outbox => outbox::peer(servers).await,
-            Kind::Once => once::peer(servers).await,
+            Kind::Outbox => {
+                let url = servers.postgres.create_database();
+                outbox::hand_written(&url, &servers.broker_url()?).await
+            }
+            Kind::Inbox | Kind::Once => {
+                Self::hand_written(kind, &servers.postgres.create_database()).await
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 pub mod broker;
 pub mod by_row;
-mod relay;
+pub mod relay;
 
 use anyhow::Result;
 use turno_testkit::{PostgresServer, RabbitMq};

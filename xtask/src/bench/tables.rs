@@ -16,7 +16,7 @@ const SAME: &str = "bare, same promise";
 const TURNO: &str = "turno";
 
 /// Parts whose rows have several values, each with its own unit: a column for each unit.
-const GRIDS: [&str; 1] = ["latency"];
+const GRIDS: [&str; 3] = ["latency", "units", "growth"];
 
 /// A line of the summary, and what it is compared with: the name of a peer, and its name in the summary.
 struct Summary {

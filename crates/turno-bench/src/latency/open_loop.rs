@@ -42,6 +42,15 @@ impl Schedule {
         }
     }
 
+    /// Without a warm-up.
+    pub fn steady(per_second: f64, counted: Duration) -> Self {
+        Schedule {
+            per_second,
+            warm_up: Duration::ZERO,
+            counted,
+        }
+    }
+
     fn arrivals(&self) -> u64 {
         ((self.warm_up + self.counted).as_secs_f64() * self.per_second) as u64
     }
@@ -52,12 +61,21 @@ impl Schedule {
     }
 }
 
-/// Runs a subject by a schedule. `record` gets the time of each arrival that counts, since the warm-up, and its latency. Returns how
-/// late the load itself was.
+/// An operation that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    pub number: u64,
+    /// Its intended time, since the warm-up.
+    pub since: Duration,
+    /// Its latency, since that time.
+    pub took: Duration,
+}
+
+/// Runs a subject by a schedule. `record` gets each operation that counts. Returns how late the load itself was.
 pub async fn run(
     subject: &Subject,
     schedule: &Schedule,
-    mut record: impl FnMut(Duration, Duration),
+    mut record: impl FnMut(Ended),
 ) -> Result<Histogram<u64>> {
     let (sender, mut ends) = mpsc::unbounded_channel();
     let (subject, schedule, runtime) = (subject.clone(), *schedule, Handle::current());
@@ -72,22 +90,27 @@ pub async fn run(
             lateness.saturating_record(microseconds(at.elapsed()));
             let (subject, sender) = (subject.clone(), sender.clone());
             runtime.spawn(async move {
-                let ended = subject.operation.run(subject.next_number()).await;
+                let number = subject.next_number();
+                let ended = subject.operation.run(number).await;
                 let took = ended.map(|ended| ended.saturating_duration_since(at));
                 // The receiver has gone if another operation had an error.
-                let _ = sender.send((since, took));
+                let _ = sender.send((number, since, took));
             });
         }
         anyhow::Ok(lateness)
     });
     loop {
         let end = timeout(STUCK, ends.recv()).await;
-        let Some((since, took)) = end.context("no operation ended for a minute")? else {
+        let Some((number, since, took)) = end.context("no operation ended for a minute")? else {
             break;
         };
         let took = took?;
         if let Some(since) = since.checked_sub(schedule.warm_up) {
-            record(since, took);
+            record(Ended {
+                number,
+                since,
+                took,
+            });
         }
     }
     load.await?
@@ -179,13 +202,9 @@ mod tests {
         };
         let subject = Subject::new("stall", stall);
         let mut times = Times::new().unwrap();
-        // Without a warm-up: 100 arrivals in one second, of which the first half finds a stall.
-        let schedule = Schedule {
-            per_second: 100.0,
-            warm_up: Duration::ZERO,
-            counted: Duration::from_secs(1),
-        };
-        let record = |_, took| times.record(took);
+        // 100 arrivals in one second, of which the first half finds a stall.
+        let schedule = Schedule::steady(100.0, Duration::from_secs(1));
+        let record = |ended: Ended| times.record(ended.took);
         let lateness = run(&subject, &schedule, record).await.unwrap();
         assert_eq!((times.count(), lateness.len()), (100, 100));
         // A quarter of all had at least half of the stall before them. A closed loop has one slow operation.

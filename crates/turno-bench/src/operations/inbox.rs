@@ -16,7 +16,7 @@ use turno::inbox::{Inbox, Job};
 
 use super::background::{Arrivals, Background, Listener};
 use super::servers::pool;
-use super::{Operation, POOL, Servers, Subject};
+use super::{Operation, POOL, Subject};
 use crate::inbox::PAYLOAD_BYTES;
 use crate::queries::query;
 
@@ -40,9 +40,8 @@ impl Payload {
     }
 }
 
-pub async fn turno(servers: &Servers) -> Result<Subject> {
-    let url = servers.postgres.create_database();
-    let turno = Turno::builder().connections(POOL).connect(&url).await?;
+pub async fn turno(url: &str) -> Result<Subject> {
+    let turno = Turno::builder().connections(POOL).connect(url).await?;
     let arrivals = Arrivals::default();
     let background = Background::default();
     let inbox = turno.inbox("work");
@@ -90,16 +89,15 @@ impl Operation for TurnoInbox {
 }
 
 /// The hand-written queue of the peers' program: claims with `for update skip locked`, pushes with `pg_notify`.
-pub async fn peer(servers: &Servers) -> Result<Subject> {
-    let url = servers.postgres.create_database();
-    let pool = pool(&url)?;
+pub async fn hand_written(url: &str) -> Result<Subject> {
+    let pool = pool(url)?;
     let create = query("skip_locked_create");
     pool.get().await?.batch_execute(create).await?;
     let arrivals = Arrivals::default();
     let background = Background::default();
-    let listener = Listener::open(&url, "item").await?;
+    let listener = Listener::open(url, "item").await?;
     for _ in 0..CONSUMERS {
-        let consumer = Consumer::open(&url, &listener, arrivals.clone()).await?;
+        let consumer = Consumer::open(url, &listener, arrivals.clone()).await?;
         let stop = background.stop.clone();
         background
             .spawn(async move {

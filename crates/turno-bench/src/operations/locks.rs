@@ -11,7 +11,7 @@ use turno::Turno;
 use super::servers::pool;
 use super::{Operation, POOL, Servers, Subject};
 use crate::locks::TTL;
-use crate::locks::postgres::try_advisory;
+use crate::locks::postgres::{BARE_ACQUIRE, BARE_RELEASE_HISTORY, create_tables, try_advisory};
 use crate::queries::query;
 
 /// Number of resources that are locked in turn: more than are locked at the same time.
@@ -21,11 +21,10 @@ fn resource(number: u64) -> String {
     format!("PRESTAMO/{}", number % RESOURCES)
 }
 
-pub async fn turno(servers: &Servers) -> Result<Subject> {
-    let url = servers.postgres.create_database();
-    let turno = Turno::builder().connections(POOL).connect(&url).await?;
+pub async fn turno(url: &str) -> Result<Subject> {
+    let turno = Turno::builder().connections(POOL).connect(url).await?;
     // Each resource has its row before the measurement.
-    let client = pool(&url)?.get().await?;
+    let client = pool(url)?.get().await?;
     let resources = i32::try_from(RESOURCES)?;
     client
         .execute(query("operations_fill_locks"), &[&resources])
@@ -48,6 +47,34 @@ impl Operation for TurnoLock {
     async fn close(&self) -> Result<()> {
         self.0.close().await;
         Ok(())
+    }
+}
+
+/// Two updates of a row, and the row of the history.
+pub async fn hand_written(url: &str) -> Result<Subject> {
+    // The table is a copy of Turno's.
+    Turno::connect(url).await?.close().await;
+    let pool = pool(url)?;
+    create_tables(&*pool.get().await?, RESOURCES).await?;
+    Ok(Subject::new(
+        "bare statements, with the history row",
+        Bare(pool),
+    ))
+}
+
+struct Bare(Pool);
+
+#[async_trait]
+impl Operation for Bare {
+    async fn run(&self, number: u64) -> Result<Instant> {
+        let (resource, owner) = (resource(number), format!("{number:032x}"));
+        let client = self.0.get().await?;
+        let acquire = client.prepare_cached(BARE_ACQUIRE).await?;
+        let acquired = client.query_opt(&acquire, &[&resource, &owner]).await?;
+        acquired.context("the resource is busy")?;
+        let release = client.prepare_cached(BARE_RELEASE_HISTORY).await?;
+        client.execute(&release, &[&resource, &owner]).await?;
+        Ok(Instant::now())
     }
 }
 

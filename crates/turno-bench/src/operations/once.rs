@@ -7,12 +7,11 @@ use async_trait::async_trait;
 use deadpool_postgres::Pool;
 use turno::Turno;
 
-use super::{Operation, POOL, Servers, Subject};
+use super::{Operation, POOL, Subject};
 use crate::once::hand_written;
 
-pub async fn turno(servers: &Servers) -> Result<Subject> {
-    let url = servers.postgres.create_database();
-    let turno = Turno::builder().connections(POOL).connect(&url).await?;
+pub async fn turno(url: &str) -> Result<Subject> {
+    let turno = Turno::builder().connections(POOL).connect(url).await?;
     Ok(Subject::new("turno", TurnoOnce(turno)))
 }
 
@@ -48,8 +47,8 @@ impl Operation for TurnoOnce {
     }
 }
 
-pub async fn peer(servers: &Servers) -> Result<Subject> {
-    let pool = hand_written::pool(&servers.postgres.create_database()).await?;
+pub async fn hand_written(url: &str) -> Result<Subject> {
+    let pool = hand_written::pool(url).await?;
     Ok(Subject::new("two row writes by hand", HandWritten(pool)))
 }
 

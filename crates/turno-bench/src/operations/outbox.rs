@@ -12,13 +12,13 @@ use lapin::types::FieldTable;
 use lapin::{Channel, Connection, Consumer};
 use turno::Turno;
 use turno::outbox::{Event, Mode};
-use turno::sink::{RabbitMq, Sink};
+use turno::sink::{Outage, Outgoing, PublishResult, RabbitMq, Sink};
 
 use super::background::{Arrivals, Background};
 use super::servers::pool;
-use super::{Operation, POOL, Servers, Subject};
+use super::{Operation, POOL, Subject};
 use crate::outbox::broker::{self, EXCHANGE, QUEUE};
-use crate::outbox::by_row::{self, ByRow};
+use crate::outbox::by_row::{self, ByRow, PublishRow};
 use crate::outbox::{PAYLOAD_BYTES, WINDOW};
 
 /// Pause of the hand-written relay after it found no row.
@@ -37,23 +37,47 @@ fn number(payload: &[u8]) -> Result<u64> {
     Ok(std::str::from_utf8(digits)?.parse()?)
 }
 
-pub async fn turno(servers: &Servers) -> Result<Subject> {
-    let broker_url = servers.broker_url()?;
-    let queue = Queue::open(&broker_url).await?;
-    let sink = Arc::new(RabbitMq::new(&broker_url)?.exchange(EXCHANGE));
-    let url = servers.postgres.create_database();
-    let turno = Turno::builder().connections(POOL).connect(&url).await?;
-    let operation = TurnoOutbox {
-        pool: pool(&url)?,
-        arrivals: Arrivals::default(),
-        background: Background::default(),
-        turno,
-    };
+/// With RabbitMQ between relay and consumer.
+pub async fn turno(url: &str, broker_url: &str) -> Result<Subject> {
+    let queue = Queue::open(broker_url).await?;
+    let sink = Arc::new(RabbitMq::new(broker_url)?.exchange(EXCHANGE));
+    let operation = TurnoOutbox::open(url).await?;
     operation.relay(sink).await;
     queue
         .consume(&operation.arrivals, &operation.background)
         .await?;
     Ok(Subject::new("turno, parallel", operation))
+}
+
+/// With a sink that is the consumer.
+pub async fn turno_in_process(url: &str) -> Result<Subject> {
+    let operation = TurnoOutbox::open(url).await?;
+    let sink = InProcess(operation.arrivals.clone());
+    operation.relay(Arc::new(sink)).await;
+    Ok(Subject::new("turno, parallel", operation))
+}
+
+#[derive(Debug)]
+struct InProcess(Arrivals);
+
+#[async_trait]
+impl Sink for InProcess {
+    fn name(&self) -> String {
+        "this process".to_owned()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        Ok(())
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
+        for event in events {
+            if let Ok(number) = number(event.payload.as_bytes()) {
+                self.0.arrived(number);
+            }
+        }
+        vec![PublishResult::Sent; events.len()]
+    }
 }
 
 struct TurnoOutbox {
@@ -64,6 +88,15 @@ struct TurnoOutbox {
 }
 
 impl TurnoOutbox {
+    async fn open(url: &str) -> Result<Self> {
+        Ok(TurnoOutbox {
+            turno: Turno::builder().connections(POOL).connect(url).await?,
+            pool: pool(url)?,
+            arrivals: Arrivals::default(),
+            background: Background::default(),
+        })
+    }
+
     async fn relay(&self, sink: Arc<dyn Sink>) {
         let relay = self.turno.outbox().relay(sink);
         let relay = relay.mode(Mode::Parallel).batch(WINDOW);
@@ -102,39 +135,66 @@ impl Operation for TurnoOutbox {
     }
 }
 
-pub async fn peer(servers: &Servers) -> Result<Subject> {
-    let queue = Queue::open(&servers.broker_url()?).await?;
+/// With RabbitMQ between relay and consumer.
+pub async fn hand_written(url: &str, broker_url: &str) -> Result<Subject> {
+    let queue = Queue::open(broker_url).await?;
     let channel = queue.channel.clone();
     channel
         .confirm_select(ConfirmSelectOptions::default())
         .await?;
-    let url = servers.postgres.create_database();
-    let relay = ByRow::create(&url).await?;
-    let (arrivals, background) = (Arrivals::default(), Background::default());
-    queue.consume(&arrivals, &background).await?;
-    let stop = background.stop.clone();
-    background
-        .spawn(async move {
-            while !stop.is_cancelled() {
-                if relay.round(&channel).await? == 0 {
-                    tokio::time::sleep(POLL).await;
-                }
-            }
-            Ok(())
-        })
-        .await;
-    let operation = HandWritten {
-        pool: pool(&url)?,
-        arrivals,
-        background,
-    };
+    let operation = HandWritten::open(url)?;
+    operation.relay(url, channel).await?;
+    queue
+        .consume(&operation.arrivals, &operation.background)
+        .await?;
     Ok(Subject::new("row by row", operation))
+}
+
+/// Published to this process, which is the consumer.
+pub async fn hand_written_in_process(url: &str) -> Result<Subject> {
+    let operation = HandWritten::open(url)?;
+    operation.relay(url, operation.arrivals.clone()).await?;
+    Ok(Subject::new("row by row", operation))
+}
+
+impl PublishRow for Arrivals {
+    async fn publish(&self, payload: &str) -> Result<()> {
+        self.arrived(number(payload.as_bytes())?);
+        Ok(())
+    }
 }
 
 struct HandWritten {
     pool: Pool,
     arrivals: Arrivals,
     background: Background,
+}
+
+impl HandWritten {
+    fn open(url: &str) -> Result<Self> {
+        Ok(HandWritten {
+            pool: pool(url)?,
+            arrivals: Arrivals::default(),
+            background: Background::default(),
+        })
+    }
+
+    /// Creates the tables, and publishes what is inserted.
+    async fn relay(&self, url: &str, sink: impl PublishRow + 'static) -> Result<()> {
+        let relay = ByRow::create(url).await?;
+        let stop = self.background.stop.clone();
+        self.background
+            .spawn(async move {
+                while !stop.is_cancelled() {
+                    if relay.round(&sink).await? == 0 {
+                        tokio::time::sleep(POLL).await;
+                    }
+                }
+                Ok(())
+            })
+            .await;
+        Ok(())
+    }
 }
 
 #[async_trait]

@@ -42,6 +42,15 @@ impl Servers {
         })
     }
 
+    /// PostgreSQL alone, with these settings besides [`DURABLE`].
+    pub fn postgres_with(settings: &[(&str, &str)]) -> Result<Self> {
+        Ok(Servers {
+            postgres: PostgresServer::start_with(&[&DURABLE[..], settings].concat())?,
+            broker: None,
+            redis: None,
+        })
+    }
+
     pub fn redis(&self) -> Option<&RedisServer> {
         self.redis.as_ref()
     }
