@@ -14,7 +14,7 @@ use crate::locks::TTL;
 use crate::locks::postgres::{BARE_ACQUIRE, BARE_RELEASE_HISTORY, create_tables, try_advisory};
 use crate::queries::query;
 
-/// Number of resources that are locked in turn: more than are locked at the same time.
+/// Number of resources with a row, which are locked in turn: more than are locked at the same time.
 const RESOURCES: u64 = 20_000;
 
 fn resource(number: u64) -> String {
@@ -98,7 +98,8 @@ struct Redis(LockManager);
 #[async_trait]
 impl Operation for Redis {
     async fn run(&self, number: u64) -> Result<Instant> {
-        let lock = self.0.lock(resource(number).as_str(), TTL).await;
+        let resource = format!("PRESTAMO/{number}");
+        let lock = self.0.lock(resource.as_str(), TTL).await;
         let lock = lock.map_err(|error| anyhow::anyhow!("Redis did not lock: {error}"))?;
         self.0.unlock(&lock).await;
         Ok(Instant::now())
@@ -110,7 +111,7 @@ struct Advisory(Pool);
 #[async_trait]
 impl Operation for Advisory {
     async fn run(&self, number: u64) -> Result<Instant> {
-        let key = i64::try_from(number % RESOURCES)?;
+        let key = i64::try_from(number)?;
         let client = self.0.get().await?;
         ensure!(try_advisory(&client, key).await?, "the key is busy");
         Ok(Instant::now())
