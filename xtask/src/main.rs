@@ -44,7 +44,11 @@ cargo xtask COMMAND
                   PROGRAM that was built already
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
   bench calls     the cost of one call of each SQL function, and nothing else
-  bench page      run all benchmarks, and write the page of benchmarks: results, charts and tables
+  bench latency   latency at a fixed rate of arrivals, 50 and 80 % of the maximum, and nothing else
+  bench units     WAL, dead rows, buffers and CPU time per item, event, pair of lock calls and request, and nothing else
+  bench growth [--minutes 30]
+                  sizes of tables and latency under a steady load, with and without a snapshot held open, and nothing else
+  bench page      run all benchmarks but growth, and write the page of benchmarks: results, charts and tables
   bench charts FILE
                   write charts and tables from the results in FILE, and run nothing
   help            this text
@@ -114,11 +118,9 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
         Some("bench") => match arguments {
             [charts, file] if charts == "charts" => bench::charts(root, Path::new(file)),
             _ => {
-                let is_calls = arguments.first().is_some_and(|part| part == "calls");
-                let needed = if is_calls {
-                    needs::BENCH_CALLS
-                } else {
-                    needs::BENCH
+                let needed = match arguments.first().map(String::as_str) {
+                    Some("calls" | "units" | "growth") => needs::BENCH_POSTGRES,
+                    _ => needs::BENCH,
                 };
                 steps::step("what the benchmarks need", || needs::provide(needed))?;
                 steps::bench(arguments)

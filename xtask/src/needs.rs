@@ -138,8 +138,8 @@ pub const TEST: &[Need] = &[
 /// Programs that a build needs.
 pub const BUILD: &[Need] = &[COMPILER];
 
-/// Programs that the benchmark of SQL calls needs. pgbench is in the package of the server.
-pub const BENCH_CALLS: &[Need] = &[COMPILER, POSTGRES];
+/// Programs that the benchmarks on PostgreSQL alone need. pgbench is in the package of the server.
+pub const BENCH_POSTGRES: &[Need] = &[COMPILER, POSTGRES];
 
 /// Programs that the benchmarks need. Without Python or npm, the peers in other languages are left out.
 pub const BENCH: &[Need] = &[

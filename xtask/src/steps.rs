@@ -23,8 +23,11 @@ const BENCHES: [&str; 3] = [
 ];
 
 /// Arguments of turno-bench with which it does not measure peers in other languages.
-const WITHOUT_PEERS: [&str; 7] = [
+const WITHOUT_PEERS: [&str; 10] = [
     "--alone",
+    "growth",
+    "latency",
+    "units",
     "postgres",
     "sqlite",
     "inbox-sqlite",

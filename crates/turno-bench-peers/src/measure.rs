@@ -72,7 +72,9 @@ pub async fn measure<P: Peer>(plan: &Plan) -> Result<Measured> {
         Mode::Push => (plan.items, push(&peer, plan).await?, None),
         Mode::Drain | Mode::Single => {
             push(&peer, plan).await?;
-            peer.settle().await?;
+            if !plan.without_maintenance {
+                peer.settle().await?;
+            }
             (plan.items, drain(&peer, plan).await?, None)
         }
         Mode::Latency => {

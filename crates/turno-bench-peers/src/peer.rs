@@ -29,6 +29,9 @@ pub struct Plan {
     /// Number of concurrent consumers.
     #[arg(long, default_value_t = 4)]
     pub consumers: usize,
+    /// No vacuum and no checkpoint between pushing and draining.
+    #[arg(long)]
+    pub without_maintenance: bool,
     #[arg(long, value_enum, default_value_t = Mode::Drain)]
     pub mode: Mode,
 }

@@ -1,15 +1,19 @@
 //! Compares Turno with its peers and with the bare limit, in one run. Only the ratios are meaningful.
 
 mod calls;
+mod growth;
 mod inbox;
+mod latency;
 mod locks;
 mod once;
+mod operations;
 mod outbox;
 mod queries;
 mod rate;
 mod record;
 mod serve;
 mod table;
+mod units;
 
 use std::path::PathBuf;
 
@@ -21,17 +25,17 @@ use clap::{Parser, Subcommand, ValueEnum};
 struct Args {
     #[command(subcommand)]
     bench: Option<Bench>,
-    /// Duration of each measurement of locks, once and serve, in seconds.
+    /// Duration of each measurement of locks, once, serve and latency, and of the maximal rate of growth, in seconds.
     #[arg(long, default_value_t = 5.0, global = true)]
     seconds: f64,
-    /// Number of items per inbox measurement, and of events per outbox measurement.
+    /// Number of items per measurement of inbox and units, and of events per outbox measurement.
     #[arg(long, default_value_t = 50_000, global = true)]
     items: usize,
-    /// Number of measurements of each rate of inbox, outbox, once and serve; of calls, half the number of turns. The result is
-    /// the median.
+    /// Number of measurements of each rate of inbox, outbox, once, serve and latency, and of each cost of units; of calls, half
+    /// the number of turns. The result is the median. Latencies of all rounds count together.
     #[arg(long, default_value_t = 3, global = true)]
     rounds: usize,
-    /// Only Turno, without the peers of the inbox.
+    /// Only Turno, without the peers of inbox and units that are other programs.
     #[arg(long, global = true)]
     alone: bool,
     /// Only one part of the inbox on PostgreSQL.
@@ -46,6 +50,12 @@ struct Args {
     /// Only one part of serve.
     #[arg(long, global = true)]
     serve_part: Option<serve::Part>,
+    /// Duration of each run of growth, in minutes.
+    #[arg(long, default_value_t = 30, global = true)]
+    minutes: u32,
+    /// Only one operation of latency, units or growth.
+    #[arg(long, global = true)]
+    operation: Option<operations::Kind>,
     /// Only calls whose name contains this.
     #[arg(long, global = true)]
     call: Option<String>,
@@ -78,11 +88,17 @@ enum Bench {
     Once,
     /// The server: locks and inbox over HTTP on PostgreSQL, compared with etcd; start time and memory.
     Serve,
-    /// All benchmarks.
+    /// Latency at 50 and 80 % of the maximal rate, on PostgreSQL, compared with a peer each.
+    Latency,
+    /// WAL, dead rows, buffers and CPU time per item, event, pair of lock calls and request, on PostgreSQL.
+    Units,
+    /// Tables and latency under a steady load on PostgreSQL, with and without a snapshot held open.
+    Growth,
+    /// All benchmarks but growth, which takes an hour.
     All,
 }
 
-const ALL: [Bench; 8] = [
+const ALL: [Bench; 10] = [
     Bench::Calls,
     Bench::Postgres,
     Bench::Sqlite,
@@ -91,6 +107,8 @@ const ALL: [Bench; 8] = [
     Bench::Outbox,
     Bench::Once,
     Bench::Serve,
+    Bench::Latency,
+    Bench::Units,
 ];
 
 #[tokio::main]
@@ -157,6 +175,31 @@ async fn run(part: Bench, args: &Args) -> Result<()> {
                 turno: args.turno.clone(),
             };
             serve.run().await
+        }
+        Bench::Latency => {
+            let latency = latency::Bench {
+                seconds,
+                rounds,
+                operation: args.operation,
+            };
+            latency.run().await
+        }
+        Bench::Units => {
+            let units = units::Bench {
+                items: args.items,
+                rounds,
+                alone: args.alone,
+                operation: args.operation,
+            };
+            units.run().await
+        }
+        Bench::Growth => {
+            let growth = growth::Bench {
+                minutes: args.minutes,
+                seconds,
+                operation: args.operation,
+            };
+            growth.run().await
         }
         Bench::All => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! Once: the layer compared with hand-written handlers, the gate compared with a bare proxy, and a hot key.
 
-mod hand_written;
+pub mod hand_written;
 mod hot;
 mod load;
 mod proxy;

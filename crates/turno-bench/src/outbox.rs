@@ -1,8 +1,8 @@
 //! The outbox: from PostgreSQL to RabbitMQ, compared with a bare publisher and with the usual implementation.
 
-mod broker;
-mod by_row;
-mod relay;
+pub mod broker;
+pub mod by_row;
+pub mod relay;
 
 use anyhow::Result;
 use turno_testkit::{PostgresServer, RabbitMq};
@@ -13,9 +13,9 @@ use crate::inbox::work::median;
 use crate::table::Table;
 
 /// Size of a payload, in bytes.
-const PAYLOAD_BYTES: usize = 512;
+pub const PAYLOAD_BYTES: usize = 512;
 /// Number of messages in flight, for all pipelined measurements.
-const WINDOW: u32 = 500;
+pub const WINDOW: u32 = 500;
 /// Number of ordering keys, in measurements with keys.
 const KEYS: usize = 500;
 /// Baseline: the same messages from memory, with a sliding window.

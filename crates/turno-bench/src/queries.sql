@@ -569,3 +569,73 @@ returning o.key \gset
 select turno.once_complete(m.name, '{"status": 201}') as completed
 from turno_made m
 where m.n = :n \gset
+
+-- name: operations_fill_locks
+-- Purpose: free locks, whose rows exist. $1 number of locks.
+insert into turno.lock (resource, token, mode, owner, holds, acquired_at, expires_at)
+select 'PRESTAMO/' || g, 1, 'exclusive', '', 0, now(), now()
+from generate_series(0, $1::integer - 1) g
+
+-- name: locks_create
+-- Purpose: free locks, whose rows exist, and the tables of the statements that they are compared with.
+insert into turno.lock (resource, token, mode, owner, holds, acquired_at, expires_at)
+select 'PRESTAMO/' || g, 1, 'exclusive', '', 0, now(), now()
+from generate_series(0, :resources - 1) g;
+create table bare with (fillfactor = 50) as select * from turno.lock;
+alter table bare add primary key (resource);
+create table bare_history (like turno.lock_history including all);
+create table shedlock (
+  name       varchar(64)  primary key,
+  lock_until timestamp    not null,
+  locked_at  timestamp    not null,
+  locked_by  varchar(255) not null
+);
+insert into shedlock (name, lock_until, locked_at, locked_by)
+select resource, timezone('utc', acquired_at), timezone('utc', acquired_at), ''
+from bare;
+
+-- name: units_server
+-- Purpose: this connection's process, and the version of the server.
+select pg_backend_pid(), current_setting('server_version_num')::integer
+
+-- name: units_connections
+-- Purpose: the number of other connections.
+select count(*)::float8
+from pg_stat_activity
+where backend_type = 'client backend'
+  and pid <> pg_backend_pid()
+
+-- name: units_dead_rows
+-- Purpose: the number of row versions that updates and deletions ever made obsolete, in all databases.
+select sum(tup_updated + tup_deleted)::float8
+from pg_stat_database
+
+-- name: units_buffers_written
+-- Purpose: the number of buffers ever written, by the checkpointer, the background writer and all others. PostgreSQL 17 and later.
+select (c.buffers_written + b.buffers_clean + o.writes)::float8
+from pg_stat_checkpointer c,
+  pg_stat_bgwriter b,
+  (
+    select coalesce(sum(writes), 0) as writes
+    from pg_stat_io
+    where object = 'relation'
+      and backend_type not in ('checkpointer', 'background writer')
+  ) o
+
+-- name: units_buffers_written_16
+-- Purpose: the same up to PostgreSQL 16.
+select (buffers_checkpoint + buffers_clean + buffers_backend)::float8
+from pg_stat_bgwriter
+
+-- name: growth_sizes
+-- Purpose: the sizes of Turno's tables and of their indexes, in megabytes, and their dead rows.
+select
+  c.relname::text,
+  (pg_table_size(c.oid) / 1e6)::float8,
+  (pg_indexes_size(c.oid) / 1e6)::float8,
+  coalesce(pg_stat_get_dead_tuples(c.oid), 0)::float8
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = 'turno'
+  and c.relkind = 'r'
+order by pg_total_relation_size(c.oid) desc

@@ -20,6 +20,12 @@ const MAX_TITLE: usize = 84;
 /// Longest name of a file, without its ending.
 const MAX_NAME: usize = 70;
 
+/// Units of the bars, for parts whose first rows have another unit. The first one that a subject has counts.
+const UNITS: [(&str, &[&str]); 2] = [
+    ("latency", &["ms p99"]),
+    ("growth", &["ms p99", "MB, last minute"]),
+];
+
 const STYLE: &str = "\
 text{font:13px system-ui,sans-serif;fill:#1f2328}
 .title{font-size:15px;font-weight:600}
@@ -44,12 +50,16 @@ pub fn all(results: &Results) -> Result<BTreeMap<String, String>> {
     Ok(charts)
 }
 
-/// Returns the rows that a chart shows: the first of each peer, in the unit of the first one.
+/// Returns the rows that a chart shows: the first of each peer, in the unit of the part, or of the first row.
 pub fn bars<'a>(results: &'a Results, part: &str, subject: &str) -> Vec<&'a Row> {
+    let rows: Vec<&Row> = results.of_subject(part, subject).collect();
+    let has = |unit: &&&str| rows.iter().any(|row| row.unit == **unit);
+    let of_part = UNITS.iter().find(|(name, _)| *name == part);
+    let unit = of_part.and_then(|(_, units)| units.iter().find(has));
+    let unit = unit.copied().or(rows.first().map(|row| row.unit.as_str()));
     let mut bars: Vec<&Row> = Vec::new();
-    for row in results.of_subject(part, subject) {
-        let is_comparable = bars.first().is_none_or(|first| first.unit == row.unit);
-        if is_comparable && bars.iter().all(|bar| bar.peer != row.peer) {
+    for row in rows {
+        if Some(row.unit.as_str()) == unit && bars.iter().all(|bar| bar.peer != row.peer) {
             bars.push(row);
         }
     }

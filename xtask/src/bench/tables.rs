@@ -15,6 +15,9 @@ const BARE: &str = "bare";
 const SAME: &str = "bare, same promise";
 const TURNO: &str = "turno";
 
+/// Parts whose rows have several values, each with its own unit: a column for each unit.
+const GRIDS: [&str; 3] = ["latency", "units", "growth"];
+
 /// A line of the summary, and what it is compared with: the name of a peer, and its name in the summary.
 struct Summary {
     label: &'static str,
@@ -181,6 +184,7 @@ fn table(name: &str, results: &Results) -> Result<String> {
         "short" => Ok(short(results)),
         "summary" => summary(results, SUMMARY),
         "calls" => calls(results),
+        part if GRIDS.contains(&part) => grids(results, part),
         part => subjects(results, part),
     }
 }
@@ -335,6 +339,40 @@ fn subjects(results: &Results, part: &str) -> Result<String> {
     Ok(text)
 }
 
+/// The subjects of a part: a chart for each, and a table with a column for each unit.
+fn grids(results: &Results, part: &str) -> Result<String> {
+    let subjects = results.subjects(part);
+    ensure!(!subjects.is_empty(), "there are no results of {part}");
+    let mut text = String::new();
+    for subject in subjects {
+        text.push_str(&image(results, part, subject));
+        let (mut peers, mut units): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+        let rows: Vec<&Row> = results.of_subject(part, subject).collect();
+        for row in &rows {
+            if !peers.contains(&row.peer.as_str()) {
+                peers.push(&row.peer);
+            }
+            if !units.contains(&row.unit.as_str()) {
+                units.push(&row.unit);
+            }
+        }
+        let _ = writeln!(text, "| {subject} | {} |", units.join(" | "));
+        let _ = writeln!(text, "|---|{}", "---|".repeat(units.len()));
+        for peer in peers {
+            let value = |unit: &&str| {
+                let row = rows
+                    .iter()
+                    .find(|row| row.peer == peer && row.unit == **unit);
+                row.map_or(String::new(), |row| number(row.value))
+            };
+            let values: Vec<String> = units.iter().map(value).collect();
+            let _ = writeln!(text, "| {peer} | {} |", values.join(" | "));
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
 fn image(results: &Results, part: &str, subject: &str) -> String {
     if chart::bars(results, part, subject).len() < 2 {
         return String::new();
@@ -399,6 +437,28 @@ pub mod tests {
         let line = "| `inbox_push` | 6,000 | 0.67 | 0.75 | 95.30 µs | 1.36 | 500 B | **2.10** | 20 | 1.67 | 3 |";
         assert!(text.contains("8 connections:\n"), "{text}");
         assert!(text.contains(line), "{text}");
+    }
+
+    #[test]
+    fn a_part_with_several_units_has_a_column_for_each() {
+        let row = |peer: &str, value: f64, unit: &str| {
+            let text = format!(
+                r#"{{"part":"latency","subject":"Lock","peer":"{peer}","value":{value},"unit":"{unit}"}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let results = Results {
+            runs: Vec::new(),
+            rows: vec![
+                row("turno, 50 %", 2048.0, "per second"),
+                row("turno, 50 %", 1.5, "ms p50"),
+                row("turno, maximum", 4096.0, "per second"),
+            ],
+        };
+        let text = table("latency", &results).unwrap();
+        let right = "| Lock | per second | ms p50 |\n|---|---|---|\n\
+                     | turno, 50 % | 2,048 | 1.50 |\n| turno, maximum | 4,096 |  |\n";
+        assert!(text.contains(right), "{text}");
     }
 
     #[test]

@@ -67,7 +67,29 @@ pub fn measure(
     items: usize,
     consumers: usize,
 ) -> Option<Measured> {
-    match run(program, peer, mode, store, items, consumers) {
+    report(
+        run(program, peer, mode, store, items, consumers, &[]),
+        peer,
+        mode,
+    )
+}
+
+/// The same without the vacuum and the checkpoint that peers run between pushing and draining, which would count as their cost.
+pub fn measure_without_maintenance(
+    program: &str,
+    peer: &str,
+    mode: &str,
+    store: &str,
+    items: usize,
+    consumers: usize,
+) -> Option<Measured> {
+    let options = ["--without-maintenance"];
+    let measured = run(program, peer, mode, store, items, consumers, &options);
+    report(measured, peer, mode)
+}
+
+fn report(measured: Result<Measured>, peer: &str, mode: &str) -> Option<Measured> {
+    match measured {
         Ok(measured) => {
             let mut settings = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner);
             settings.insert((peer.to_owned(), mode.to_owned()), measured.note.clone());
@@ -87,6 +109,7 @@ fn run(
     store: &str,
     items: usize,
     consumers: usize,
+    options: &[&str],
 ) -> Result<Measured> {
     let output = command(program, peer)?
         .args(["--mode", mode, "--store", store])
@@ -94,6 +117,7 @@ fn run(
         .args(["--payload", &PAYLOAD_BYTES.to_string()])
         .args(["--batch", &BATCH.to_string()])
         .args(["--consumers", &consumers.to_string()])
+        .args(options)
         .stderr(std::process::Stdio::inherit())
         .output()
         .context("it could not be started")?;

@@ -7,13 +7,13 @@ use tokio_postgres::{Client, NoTls, Statement};
 use turno::Turno;
 use turno_testkit::{PostgresServer, RedisServer};
 
-use super::any_resource;
+use super::{TTL, any_resource};
+use crate::queries::query;
 use crate::rate::{AsyncWork, Run};
 use crate::serve::etcd::{Etcd, Session};
 use crate::table::Table;
 
 const CLIENTS: usize = 16;
-const TTL: Duration = Duration::from_secs(30);
 
 const PAIR: &str = "bare statements, the same two row changes";
 const PAIR_HISTORY: &str = "bare statements, with the history row";
@@ -33,19 +33,7 @@ pub async fn run(run: &Run) -> Result<()> {
     let turno = Turno::builder().connections(CLIENTS).connect(&url).await?;
     // Each resource exists before the measurements, in Turno's table and in the bare one.
     let admin = connect(&url).await?;
-    admin
-        .batch_execute(
-            "insert into turno.lock (resource, token, mode, owner, holds, acquired_at, expires_at)
-             select 'PRESTAMO/' || g, 1, 'exclusive', '', 0, now(), now() from generate_series(0, 999) g;
-             create table bare with (fillfactor = 50) as select * from turno.lock;
-             alter table bare add primary key (resource);
-             create table bare_history (like turno.lock_history including all);
-             create table shedlock (name varchar(64) primary key, lock_until timestamp not null,
-                 locked_at timestamp not null, locked_by varchar(255) not null);
-             insert into shedlock select resource, timezone('utc', acquired_at), timezone('utc', acquired_at), '' from bare;",
-        )
-        .await?;
-    admin.batch_execute("vacuum analyze").await?;
+    create_tables(&admin, super::RESOURCES as u64).await?;
 
     let mut table = Table::new(
         "Locks on PostgreSQL, 16 clients: acquire + release",
@@ -153,6 +141,14 @@ pub async fn run(run: &Run) -> Result<()> {
     Ok(())
 }
 
+/// Creates rows for this many resources in Turno's table, and tables for the statements that it is compared with.
+pub async fn create_tables(admin: &Client, resources: u64) -> Result<()> {
+    let create = query("locks_create").replace(":resources", &resources.to_string());
+    admin.batch_execute(&create).await?;
+    admin.batch_execute("vacuum analyze").await?;
+    Ok(())
+}
+
 async fn connect(url: &str) -> Result<Client> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(connection);
@@ -167,11 +163,11 @@ async fn clients(url: &str) -> Result<Vec<Client>> {
     Ok(clients)
 }
 
-const BARE_ACQUIRE: &str = "update bare set token = token + 1, owner = $2, holds = 1, acquired_at = clock_timestamp(), \
+pub const BARE_ACQUIRE: &str = "update bare set token = token + 1, owner = $2, holds = 1, acquired_at = clock_timestamp(), \
     expires_at = clock_timestamp() + interval '30 seconds' \
     where resource = $1 and (holds = 0 or expires_at <= clock_timestamp()) returning token, expires_at";
 const BARE_RELEASE: &str = "update bare set holds = 0 where resource = $1 and owner = $2";
-const BARE_RELEASE_HISTORY: &str = "with u as (update bare set holds = 0 where resource = $1 and owner = $2 returning *) \
+pub const BARE_RELEASE_HISTORY: &str = "with u as (update bare set holds = 0 where resource = $1 and owner = $2 returning *) \
     insert into bare_history (event, resource, token, mode, owner, acquired_at, expires_at) \
     select 'released', resource, token, mode, owner, acquired_at, expires_at from u";
 
@@ -286,21 +282,24 @@ struct Advisory;
 impl AsyncWork<Client> for Advisory {
     async fn once(&self, client: &mut Client) -> Result<()> {
         let key = i64::try_from(fastrand::usize(..super::RESOURCES))?;
-        let key = &[(
-            &key as &(dyn tokio_postgres::types::ToSql + Sync),
-            tokio_postgres::types::Type::INT8,
-        )];
-        if client
-            .query_typed("select pg_try_advisory_lock($1)", key)
-            .await?[0]
-            .get(0)
-        {
-            client
-                .query_typed("select pg_advisory_unlock($1)", key)
-                .await?;
-        }
+        try_advisory(client, key).await?;
         Ok(())
     }
+}
+
+/// Acquires and releases an advisory lock of a session, and returns whether it was free.
+pub async fn try_advisory(client: &Client, key: i64) -> Result<bool> {
+    let key = &[(
+        &key as &(dyn tokio_postgres::types::ToSql + Sync),
+        tokio_postgres::types::Type::INT8,
+    )];
+    let acquire = "select pg_try_advisory_lock($1)";
+    let is_acquired = client.query_typed(acquire, key).await?[0].get(0);
+    if is_acquired {
+        let release = "select pg_advisory_unlock($1)";
+        client.query_typed(release, key).await?;
+    }
+    Ok(is_acquired)
 }
 
 #[derive(Clone)]

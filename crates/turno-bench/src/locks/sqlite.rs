@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use turno::Turno;
 
-use super::any_resource;
+use super::{TTL, any_resource};
 use crate::rate::{AsyncWork, Run};
 use crate::table::Table;
 
-const TTL: Duration = Duration::from_secs(30);
 const ALONE: &str = "one task: a commit for every operation";
 const SMALL: &str = "one task, 1,000 rows";
 

@@ -21,7 +21,8 @@ const READ: &str = "select fingerprint, state, until > clock_timestamp(), answer
 const FILL: &str = "insert into request (key, fingerprint, state, until, answer)
   values ($1, '-', 'done', clock_timestamp() + interval '1 day', $2::text::json)";
 
-async fn pool(url: &str) -> Result<Pool> {
+/// Creates the table, and opens a pool.
+pub async fn pool(url: &str) -> Result<Pool> {
     let manager = Manager::new(url.parse()?, NoTls);
     // The same pool size as Turno's.
     let pool = Pool::builder(manager).max_size(16).build()?;
@@ -40,28 +41,32 @@ fn failed<E>(_: E) -> StatusCode {
     StatusCode::INTERNAL_SERVER_ERROR
 }
 
+/// Stores a new request.
+pub async fn begin(pool: &Pool, key: &str) -> Result<()> {
+    let client = pool.get().await?;
+    let begin = client.prepare_cached(BEGIN).await?;
+    client.execute(&begin, &[&key, &"-"]).await?;
+    Ok(())
+}
+
+/// Stores the answer of a request.
+pub async fn complete(pool: &Pool, key: &str) -> Result<()> {
+    let client = pool.get().await?;
+    let complete = client.prepare_cached(COMPLETE).await?;
+    client.execute(&complete, &[&key, &ANSWER]).await?;
+    Ok(())
+}
+
 pub async fn two_writes(url: &str) -> Result<Router> {
     let pool = pool(url).await?;
     let handler = move |headers: HeaderMap, _: axum::body::Bytes| {
         let pool = pool.clone();
         async move {
             let key = key(&headers)?;
-            {
-                let client = pool.get().await.map_err(failed)?;
-                let begin = client.prepare_cached(BEGIN).await.map_err(failed)?;
-                client
-                    .execute(&begin, &[&key, &"-"])
-                    .await
-                    .map_err(failed)?;
-            }
+            begin(&pool, key).await.map_err(failed)?;
             // The connection is returned to the pool during the work.
             let answer = answer();
-            let client = pool.get().await.map_err(failed)?;
-            let complete = client.prepare_cached(COMPLETE).await.map_err(failed)?;
-            client
-                .execute(&complete, &[&key, &answer.1])
-                .await
-                .map_err(failed)?;
+            complete(&pool, key).await.map_err(failed)?;
             Ok::<Answer, StatusCode>(answer)
         }
     };

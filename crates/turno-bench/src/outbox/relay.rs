@@ -191,6 +191,11 @@ impl Snapshot {
             .await?;
         Ok(Snapshot { client })
     }
+
+    /// Returns whether the connection is still there, and the transaction with it.
+    pub fn is_held(&self) -> bool {
+        !self.client.is_closed()
+    }
 }
 
 pub async fn drain_nowhere(
@@ -209,7 +214,7 @@ pub async fn drain_nowhere(
     )
     .await?;
     if let Some((_, holder)) = held {
-        ensure!(!holder.client.is_closed(), "the snapshot was not held");
+        ensure!(holder.is_held(), "the snapshot was not held");
     }
     Ok(rate)
 }
