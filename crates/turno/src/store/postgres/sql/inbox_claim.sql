@@ -355,7 +355,13 @@ begin
     where t.queue_id = q.id
     order by t.n desc
     limit 1) l
-  cross join lateral turno.inbox_claimed_ahead(q.id, (l.cursor).at_id) a;
+  -- What is claimed in front of the cursor is passed over. Not as a function, which would be started for each claim.
+  cross join lateral (
+    select coalesce(array_agg(b.ahead_id), '{}') as ids, min(b.until) as until
+    from turno.inbox_claim b
+    where b.queue_id = q.id
+      and b.n = turno.inbox_ahead()
+      and b.ahead_id > least((l.cursor).at_id[1], (l.cursor).at_id[2], (l.cursor).at_id[3], (l.cursor).at_id[4])) a;
   if at.again then
     return query select * from turno.inbox_held(inbox_claim_batch.token);
     return;

@@ -26,19 +26,6 @@ as $$
   select array[queue_id * 4, queue_id * 4 + 1, queue_id * 4 + 2, queue_id * 4 + 3]
 $$;
 
--- The items of a queue in front of the cursor that are claimed, and when the first of these claims ends. A claim of many passes them
--- over.
-create or replace function turno.inbox_claimed_ahead(queue_id integer, at_id bigint[], out ids bigint[], out until timestamptz)
-language sql
-stable
-as $$
-  select coalesce(array_agg(b.ahead_id), '{}'), min(b.until)
-  from turno.inbox_claim b
-  where b.queue_id = inbox_claimed_ahead.queue_id
-    and b.n = turno.inbox_ahead()
-    and b.ahead_id > least(at_id[1], at_id[2], at_id[3], at_id[4])
-$$;
-
 -- The cursor's expiry, or the end of a claim behind the cursor that ends before it: a claim of one item that was due does not wait for
 -- the transaction that moves the cursor, which then does not know of it. Looked for only if the expiry is later than "until", the end of
 -- the caller's claim; otherwise expired claims are looked for before that in any case.

@@ -100,7 +100,12 @@ begin
     return '0';
   end if;
   c := turno.inbox_last_cursor(q);
-  ahead := (turno.inbox_claimed_ahead(q, c.at_id)).ids;
+  ahead := array(
+    select b.ahead_id
+    from turno.inbox_claim b
+    where b.queue_id = q
+      and b.n = turno.inbox_ahead()
+      and b.ahead_id > least(c.at_id[1], c.at_id[2], c.at_id[3], c.at_id[4]));
   -- A claim that has reached its limit in bytes has left something in line.
   if exists (
     select from generate_series(0, 3) p
