@@ -1,5 +1,6 @@
 //! Calls: named arguments, defaults, checks, waiting.
 
+use tokio_postgres::Client;
 use turno::lock::{BreakOutcome, ReleaseOutcome};
 use turno_testkit::Sql as _;
 use turno_testkit::conformance::acquired;
@@ -253,6 +254,91 @@ async fn sql_and_rust_see_each_other() {
         turno.lock("r").release(token).await.unwrap(),
         ReleaseOutcome::Lost
     );
+}
+
+/// Emits an event, and returns its item and what was counted, or the code of the error.
+async fn emitted(client: &Client, event: &str) -> Result<(String, String), String> {
+    client.run("begin").await;
+    let emit = format!("select turno.outbox_emit({event})::text");
+    let emitted = match client.query_one(&emit, &[]).await {
+        Err(error) => Err(error
+            .code()
+            .expect("an error of the server")
+            .code()
+            .to_owned()),
+        Ok(row) => {
+            let id: String = row.get(0);
+            let item = "select row(queue_priority, run_at, attempts, abandoned, max_attempts, \"group\", errors, \
+                        payload::text)::text from turno.inbox_item where key =";
+            let item = client.text(&format!("{item} '{id}'")).await;
+            let counted = "select string_agg(row(items, timed, completed, failed)::text, ' ') \
+                           from turno.inbox_tally where xmin::text = pg_current_xact_id()::xid::text";
+            Ok((item, client.text(counted).await))
+        }
+    };
+    client
+        .run(if emitted.is_ok() {
+            "commit"
+        } else {
+            "rollback"
+        })
+        .await;
+    emitted
+}
+
+/// An option that changes nothing, with which an event takes the general path.
+const OPTION: &str = ", delay => '0'";
+
+/// A usual event takes a short path, and any option the general one: both store the same, and accept and reject the same.
+#[tokio::test]
+async fn an_event_is_the_same_with_and_without_options() {
+    let (_test_store, client) = test_store().await;
+    // In this order: a larger payload, and then the first key, is new to the queue, and is stored by the general path.
+    for event in [
+        "'TicketCreatedEvent', '{\"n\": 1}'",
+        "'TicketCreatedEvent', '{\"n\" :  1}', correlation_id => 'c'",
+        "'Año \"quoted\" \\ 9', 'null'",
+        "repeat('A', 127), '\"é\"'",
+        "repeat('a', 255), '1'",
+        "'T', to_json(repeat('x', 100000))",
+        "'T', to_json(repeat('x', 100000))",
+        "'T', '1', key => 'k', correlation_id => 'c'",
+        "'T', '1', key => repeat('k', 255), correlation_id => 'c'",
+        "'', '1'",
+        "null, '1'",
+        "repeat('a', 256), '1'",
+        "'a' || chr(10), '1'",
+        "'T', null",
+        "'T', to_json(repeat('x', 1048577))",
+        "'T', '1', key => ''",
+        "'T', '1', key => repeat('k', 256)",
+        "'T', '1', correlation_id => chr(127)",
+    ] {
+        let usual = emitted(&client, event).await;
+        let general = emitted(&client, &format!("{event}{OPTION}")).await;
+        assert_eq!(usual, general, "{event}");
+    }
+}
+
+/// The control: an event of a short path that counts attempts differs.
+#[tokio::test]
+async fn an_event_of_another_path_differs() {
+    let (_test_store, client) = test_store().await;
+    let body = client
+        .text("select pg_get_functiondef('turno.outbox_emit'::regproc)")
+        .await;
+    let changed = body.replace(
+        "clock_timestamp(), 0, outbox_emit.key",
+        "clock_timestamp(), 5, outbox_emit.key",
+    );
+    assert_ne!(body, changed);
+    client.run(&changed).await;
+    let event = "'T', '1'";
+    // The first event of a queue is stored by the general path.
+    emitted(&client, event).await.expect("a good event");
+    let usual = emitted(&client, event).await;
+    let general = emitted(&client, &format!("{event}{OPTION}")).await;
+    assert_ne!(usual, general);
 }
 
 #[tokio::test]
