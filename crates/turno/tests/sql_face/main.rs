@@ -1,10 +1,12 @@
 //! The SQL interface: the functions of schema `turno`, as any language calls them.
 
 mod calls;
+mod due_later;
 mod limits;
 mod notified;
 mod once;
 mod operator_actions;
+mod plans;
 mod readers;
 mod rights;
 mod rules;

@@ -312,7 +312,8 @@ as $$
     (select t.run_at
     from turno.inbox_item t
     where t.queue_priority = inbox_oldest.queue_id * 4 + p
-      and t.run_at <= clock_timestamp()
+      -- A value for the whole statement, so that the index is read only up to it.
+      and t.run_at <= (select clock_timestamp())
     order by t.run_at
     limit 1)
     union all

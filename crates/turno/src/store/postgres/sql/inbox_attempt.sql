@@ -342,7 +342,7 @@ begin
     -- The furthest in the same breath, or something could come between and be passed unseen.
     select
       array_agg(s.id), array_agg(s."group"),
-      (select max(t.id) from turno.inbox_item t where t.queue_priority = inbox_next_ready.in_queue_priority and t.id > ending)
+      (select t.id from turno.inbox_item t where t.queue_priority = inbox_next_ready.in_queue_priority and t.id > ending order by t.id desc limit 1)
     into seen_ids, seen_groups, furthest
     from (
       select t.id, t."group"

@@ -22,8 +22,6 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
@@ -54,13 +52,17 @@ begin
         and octet_length(concat(a.owner, a."user", a.service, a.description, a.host)) < 250
         and (plain or turno.lock_is_plain(a.owner, a."user", a.service, a.description, a.host))
       order by a.resource, a.place),
+    -- One by one (lateral), and changed where they were found (ctid): no statistics can turn the join round.
     free as materialized (
-      select a.*
+      select a.*, f.at
       from asked a
-      join turno.lock k on k.resource = a.resource
-      where k.holds = 0
-        and turno.lock_is_takeable(k, a.owner)
-      for update of k skip locked)
+      cross join lateral (
+        select k.ctid as at
+        from turno.lock k
+        where k.resource = a.resource
+          and k.holds = 0
+          and turno.lock_is_takeable(k, a.owner)
+        for update skip locked) f)
     update turno.lock t
     set token       = greatest(t.token + 1, tick),
         mode        = 'exclusive',
@@ -78,7 +80,7 @@ begin
         hold_ids    = array[f.request],
         requests    = '{}'
     from free f
-    where t.resource = f.resource
+    where t.ctid = f.at
     returning f.place, row(
       'acquired', t.resource, t.owner, t.token, t.holds, t.acquired_at, t.expires_at,
       t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome as answer
@@ -101,7 +103,11 @@ begin
             t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome
         end as answer
       from unnest(resources, owners) with ordinality a(resource, owner, place)
-      join turno.lock t on t.resource = a.resource
+      cross join lateral (
+        select *
+        from turno.lock k
+        where k.resource = a.resource
+        offset 0) t
       where (t.mode = 'shared' or t.owner <> a.owner)
         and turno.lock_is_taken(t)
     loop
@@ -129,7 +135,11 @@ begin
       absent as materialized (
         select a.*
         from asked a
-        left join turno.lock k on k.resource = a.resource
+        left join lateral (
+          select t.resource
+          from turno.lock t
+          where t.resource = a.resource
+          offset 0) k on true
         where k.resource is null),
       made as (
         insert into turno.lock as t (
@@ -208,8 +218,6 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
@@ -227,20 +235,23 @@ begin
         lock_release_batch.requests) with ordinality a(resource, token, hold, request, place)
       order by a.resource, a.place),
     last_hold as materialized (
-      select a.*
+      select a.*, h.at
       from asked a
-      join turno.lock k on k.resource = a.resource
-      where k.token = a.token
-        and k.mode = 'exclusive'
-        and k.holds = 1
-        and (a.hold = any (k.hold_ids) or (a.hold is null and a.request <> all (k.requests)))
-      for no key update of k skip locked),
+      cross join lateral (
+        select k.ctid as at
+        from turno.lock k
+        where k.resource = a.resource
+          and k.token = a.token
+          and k.mode = 'exclusive'
+          and k.holds = 1
+          and (a.hold = any (k.hold_ids) or (a.hold is null and a.request <> all (k.requests)))
+        for no key update skip locked) h),
     freed as (
       update turno.lock t
       set holds    = 0,
           hold_ids = '{}'
       from last_hold l
-      where t.resource = l.resource
+      where t.ctid = l.at
       returning t.*, l.place, coalesce(l.hold, l.request) as request),
     history as (
       insert into turno.lock_history (
@@ -298,8 +309,6 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
@@ -315,18 +324,21 @@ begin
     where a.ttl between '1 millisecond' and '24 hours'
     order by a.resource, a.place),
   live as materialized (
-    select a.*
+    select a.*, h.at
     from asked a
-    join turno.lock k on k.resource = a.resource
-    where k.token = a.token
-      and k.mode = 'exclusive'
-      and k.holds > 0
-      and k.expires_at > clock_timestamp()
-    for no key update of k skip locked)
+    cross join lateral (
+      select k.ctid as at
+      from turno.lock k
+      where k.resource = a.resource
+        and k.token = a.token
+        and k.mode = 'exclusive'
+        and k.holds > 0
+        and k.expires_at > clock_timestamp()
+      for no key update skip locked) h)
   update turno.lock t
   set expires_at = greatest(t.expires_at, least(clock_timestamp() + l.ttl, t.max_until))
   from live l
-  where t.resource = l.resource
+  where t.ctid = l.at
   returning l.place, row('renewed', t.expires_at, t.expires_at - clock_timestamp())::turno.lock_renewal;
 end
 $$;

@@ -148,6 +148,7 @@ begin
   end if;
   -- Each turn but the last found a row that another transaction had changed.
   for turn in 1..100 loop
+    -- Before an insert, which would wait for a transaction that writes the answer.
     select * into o
     from turno.once t
     where t.key = once_begin.key;
@@ -297,7 +298,12 @@ begin
       end as answer
     from unnest(once_begin_batch.keys, once_begin_batch.fingerprints, once_begin_batch.requests)
       with ordinality a(key, fingerprint, request, place)
-    left join turno.once o on o.key = a.key
+    -- One by one, as in once_complete_batch.
+    left join lateral (
+      select *
+      from turno.once t
+      where t.key = a.key
+      offset 0) o on true
   loop
     if known.new then
       new[known.place] := true;
@@ -543,20 +549,25 @@ begin
       -- A large one is completed alone, so that an error reaches its own caller only.
       where coalesce(octet_length(a.answer), 0) <= 1048576
       order by a.key, a.place),
+    -- One by one (lateral) and changed where they were found (ctid). As a join, it would read all rows of the table after statistics
+    -- that say that hardly any is running, which is the usual case.
     running as materialized (
-      select a.*
+      select a.*, k.at
       from asked a
-      join turno.once k on k.key = a.key
-      where k.token = a.token
-        and k.state = 'running'
-      for no key update of k skip locked)
+      cross join lateral (
+        select t.ctid as at
+        from turno.once t
+        where t.key = a.key
+          and t.token = a.token
+          and t.state = 'running'
+        for no key update skip locked) k)
     update turno.once t
     set state    = 'done',
         until    = clock_timestamp() + coalesce(r.ttl, t.ttl),
         sweep_at = greatest(t.sweep_at, clock_timestamp() + coalesce(r.ttl, t.ttl)),
         answer   = r.answer::json
     from running r
-    where t.key = r.key
+    where t.ctid = r.at
     returning r.place, t.key, t.waited_until
   loop
     done[ended.place] := true;

@@ -1,25 +1,37 @@
 -- Schema version, planner settings, roles and rights.
 
--- Purpose: the plans of the functions of inbox, outbox and once are the same whatever the statistics say, or do not say yet: along the
+-- Purpose: the plans of the functions of locks, inbox, outbox and once are the same whatever the statistics say, or do not say yet: along the
 --          indexes, row by row. What is called from inside inherits it from the public function around it.
 -- Index:   all of them.
+--
+-- Each setting costs each call about as much as reading a row. So calls for one item have only what their simple statements need, and
+-- the functions that they call in rare cases have the rest.
 
 do $$
 declare
-  f regprocedure;
+  f record;
 begin
   for f in
-    select p.oid::regprocedure
+    select
+      p.oid::regprocedure as name,
+      starts_with(p.proname, 'lock_')
+        or p.proname in ('inbox_push', 'inbox_complete', 'outbox_emit', 'once_begin', 'once_complete') as finds_by_key,
+      p.proname in ('inbox_claim', 'inbox_complete_and_claim') as claims_one
     from pg_proc p
     where p.pronamespace = 'turno'::regnamespace
-      and p.proname ~ '^(inbox|outbox|once)_'
-      and p.prosecdef
-      -- Those in SQL only pass their arguments on.
-      and p.prolang = (select l.oid from pg_language l where l.lanname = 'plpgsql')
+      and (
+        p.proname ~ '^(lock|inbox|outbox|once)_'
+        and p.prosecdef
+        -- Those in SQL only pass their arguments on.
+        and p.prolang = (select l.oid from pg_language l where l.lanname = 'plpgsql')
+        or p.proname in ('inbox_upkeep', 'inbox_claim_due', 'inbox_queue_learn', 'inbox_free', 'once_is_full'))
   loop
-    execute format(
-      'alter function %s set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off '
-      'set enable_mergejoin = off set enable_bitmapscan = off set jit = off', f);
+    -- A table without an index that would fit is still read as a whole, at a cost that is so high that it would be compiled.
+    execute format('alter function %s set enable_seqscan = off set jit = off', f.name);
+    continue when f.finds_by_key;
+    execute format('alter function %s set plan_cache_mode = force_generic_plan set enable_bitmapscan = off', f.name);
+    continue when f.claims_one;
+    execute format('alter function %s set enable_hashjoin = off set enable_mergejoin = off', f.name);
   end loop;
 end
 $$;
