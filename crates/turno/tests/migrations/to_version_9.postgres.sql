@@ -1,3 +1,4 @@
+alter table turno.inbox_queue drop column priority_mask, drop column grouped, drop column bytes;
 drop index turno.inbox_claim_queue;
 alter table turno.inbox_claim drop column ahead_id;
 create index inbox_claim_queue on turno.inbox_claim (queue_id, n);

@@ -111,16 +111,24 @@ enum Meanwhile {
 }
 
 /// The second look of a claim, which it takes when the item is locked for it.
-const LOOKS_AGAIN: &str = "from turno.inbox_item m
-    where m.ctid = place
-      and m.id = got.id
-      and turno.inbox_is_ready(m.run_at)
-      and (
-        select b.ahead_id
-        from turno.inbox_claim b
-        where b.queue_id = inbox_claim_line.queue_id
-          and b.n = turno.inbox_ahead()
-          and b.ahead_id = m.id) is null";
+const LOOKS_AGAIN: &str =
+    "m.queue_priority, q, turno.inbox_ahead(), m.id, int8multirange(int8range(m.id, m.id, '[]')),
+          inbox_claim_one.worker, clock_timestamp(), until
+        from turno.inbox_item m
+        where m.ctid = place
+          and m.id = got.id
+          and turno.inbox_is_ready(m.run_at)
+          -- Not by \"on conflict\", which waits for a transaction that completes the item.
+          and (
+            select b.ahead_id
+            from turno.inbox_claim b
+            where b.queue_id = q
+              and b.n = turno.inbox_ahead()
+              and b.ahead_id = m.id) is null";
+/// The same without it.
+const LOOKS_ONCE: &str =
+    "q * 4 + p, q, turno.inbox_ahead(), got.id, int8multirange(int8range(got.id, got.id, '[]')),
+          inbox_claim_one.worker, clock_timestamp(), until";
 
 /// Lets a second claim read its snapshot, and then wait until a first one has the same item. Returns what both got.
 async fn race(test_store: &TestStore, meanwhile: Meanwhile, guarded: bool) -> (i64, Option<i64>) {
@@ -142,12 +150,10 @@ async fn race(test_store: &TestStore, meanwhile: Meanwhile, guarded: bool) -> (i
         .await;
     if !guarded {
         let body = first
-            .text("select pg_get_functiondef('turno.inbox_claim_line'::regproc)")
+            .text("select pg_get_functiondef('turno.inbox_claim_one'::regproc)")
             .await;
         assert!(body.contains(LOOKS_AGAIN), "{body}");
-        first
-            .run(&body.replace(LOOKS_AGAIN, "from (select got.id as id) m"))
-            .await;
+        first.run(&body.replace(LOOKS_AGAIN, LOOKS_ONCE)).await;
         // It would refuse the second claim with an error.
         first
             .run(
@@ -360,6 +366,72 @@ async fn an_item_is_completed_and_the_next_one_claimed() {
             "3 3",
         )
         .await;
+}
+
+/// Pushes an urgent item while another transaction is the first to push one of the lowest priority: the row of the queue cannot say
+/// that there are urgent items. Returns the item, and those that claims of one get afterwards.
+async fn urgent_is_pushed(test_store: &TestStore, client: &Client) -> (i64, Vec<i64>) {
+    let first = test_store.postgres_connection().await;
+    push(client, 1).await;
+    let (_, plain) = claim(client).await.expect("an item");
+    all(client, "select turno.inbox_complete($1::text)", &[&plain]).await;
+    first
+        .run("begin; select turno.inbox_push('work', '1', priority => 3)")
+        .await;
+    let urgent = "select (turno.inbox_push('work', '1', priority => 0)).id::text";
+    let urgent = client.text(urgent).await.parse().expect("an id");
+    let mask = "select priority_mask::text from turno.inbox_queue where name = 'work'";
+    client.expect(mask, "2").await;
+    let claimed = claim(client).await;
+    first.run("commit").await;
+    // The push after that lets the row know.
+    client
+        .run("select turno.inbox_push('work', '1', priority => 0)")
+        .await;
+    client.expect(mask, "11").await;
+    (urgent, claimed.into_iter().map(|(id, _)| id).collect())
+}
+
+#[tokio::test]
+async fn an_item_of_a_new_kind_is_claimed_at_once() {
+    let (test_store, client) = test_store().await;
+    let (urgent, claimed) = urgent_is_pushed(&test_store, &client).await;
+    assert_eq!(claimed, [urgent]);
+}
+
+/// The control: if a claim believes the row of the queue, it finds nothing.
+#[tokio::test]
+async fn by_the_row_of_the_queue_alone_it_is_not() {
+    let (test_store, client) = test_store().await;
+    let body = client
+        .text("select pg_get_functiondef('turno.inbox_claim_one'::regproc)")
+        .await;
+    let changed = body.replace("turno.inbox_queue_learn(q)", "false");
+    assert_ne!(body, changed);
+    client.run(&changed).await;
+    let (_, claimed) = urgent_is_pushed(&test_store, &client).await;
+    assert!(claimed.is_empty(), "{claimed:?}");
+}
+
+/// While others of the usual kind are pushed and claimed all the time, and the first push of a group is open.
+#[tokio::test]
+async fn an_item_of_a_new_kind_is_claimed_beside_others() {
+    let (test_store, client) = test_store().await;
+    let first = test_store.postgres_connection().await;
+    push(&client, 1).await;
+    first
+        .run("begin; select turno.inbox_push('work', '1', \"group\" => 'g')")
+        .await;
+    let urgent = "select (turno.inbox_push('work', '1', priority => 0)).id::text";
+    let urgent: i64 = client.text(urgent).await.parse().expect("an id");
+    eventually_async(TIMEOUT, "the urgent item", async || {
+        push(&client, 2).await;
+        let (id, claim) = claim(&client).await.expect("an item");
+        all(&client, "select turno.inbox_complete($1::text)", &[&claim]).await;
+        (id == urgent).then_some(())
+    })
+    .await;
+    first.run("rollback").await;
 }
 
 /// Workers that claim one item or several, that roll back, give back and fail, beside pushes that commit late and out of order:

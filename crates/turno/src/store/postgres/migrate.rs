@@ -35,6 +35,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0012_rules", include_str!("migrations/0012_rules.sql")),
     ("0013_one", include_str!("migrations/0013_one.sql")),
     ("0014_short", include_str!("migrations/0014_short.sql")),
+    ("0015_kinds", include_str!("migrations/0015_kinds.sql")),
 ];
 
 /// Functions, in the order of their dependencies.

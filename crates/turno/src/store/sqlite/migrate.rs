@@ -28,6 +28,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     // Of PostgreSQL alone: see its migrations of the same number.
     ("0013_one", ""),
     ("0014_short", ""),
+    ("0015_kinds", ""),
 ];
 
 const BEGIN: &str = query!(migration_table);

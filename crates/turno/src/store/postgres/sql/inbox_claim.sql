@@ -276,6 +276,7 @@ declare
   c       turno.inbox_cursor;
   old     turno.inbox_cursor;
   own     xid8;
+  now_at  timestamptz;
   until   timestamptz;
   base    integer;
   look    boolean;
@@ -334,6 +335,8 @@ begin
     return next null::turno.inbox_taken;
     return;
   end if;
+  -- Not in the statement, which would then read what is due later, too.
+  now_at := clock_timestamp();
   -- Not before it is our turn: the same call may be under way still, if only its connection was lost.
   select
     exists (select from turno.inbox_claim b where b.token = inbox_claim_batch.token) as again,
@@ -343,8 +346,8 @@ begin
         select from turno.inbox_item t
         where q.priority_mask & (1 << p) <> 0
           and t.queue_priority = base + p
-          and t.run_at >= turno.inbox_due_from((l.cursor).due_from, (l.cursor).due_at, clock_timestamp())
-          and turno.inbox_is_due(t.run_at, clock_timestamp())
+          and t.run_at >= turno.inbox_due_from((l.cursor).due_from, (l.cursor).due_at, now_at)
+          and turno.inbox_is_due(t.run_at, now_at)
         limit 1) d) as waiting,
     (select i.last_value from turno.inbox_item_id i) as last_id,
     a.ids as ahead, a.until as ahead_until, l.cursor
@@ -361,7 +364,7 @@ begin
     from turno.inbox_claim b
     where b.queue_id = q.id
       and b.n = turno.inbox_ahead()
-      and b.ahead_id > least((l.cursor).at_id[1], (l.cursor).at_id[2], (l.cursor).at_id[3], (l.cursor).at_id[4])) a;
+      and b.ahead_id > turno.inbox_first_at((l.cursor).at_id, q.priority_mask)) a;
   if at.again then
     return query select * from turno.inbox_held(inbox_claim_batch.token);
     return;
@@ -423,7 +426,8 @@ begin
           when base + p > l.queue_priority and l.got = inbox_claim_batch."limit" then c.at_id[p + 1]
           when base + p = l.queue_priority and l.got = inbox_claim_batch."limit" then (select max(r.id) from ready r where r.queue_priority = l.queue_priority)
           else coalesce(
-            (select max(t.id) from turno.inbox_item t where t.queue_priority = base + p and t.id > c.at_id[p + 1]), c.at_id[p + 1])
+            (select t.id from turno.inbox_item t where t.queue_priority = base + p and t.id > c.at_id[p + 1] order by t.id desc limit 1),
+            c.at_id[p + 1])
         end
         from generate_series(0, 3) p) as at_id, l.got
       from last_queue_priority l),
@@ -492,7 +496,8 @@ begin
     p := case q.priority_mask when 1 then 0 when 2 then 1 when 4 then 2 else 3 end;
     select
       array_agg(s.id) as ids, bool_or(s."group" is not null) as grouped,
-      (select max(t.id) from turno.inbox_item t where t.queue_priority = base + p and t.id > c.at_id[p + 1]) as furthest
+      -- Not as max(), which reads all of them after statistics that say that there are few.
+      (select t.id from turno.inbox_item t where t.queue_priority = base + p and t.id > c.at_id[p + 1] order by t.id desc limit 1) as furthest
     into at
     from (
       select t.id, t."group"
@@ -522,9 +527,13 @@ begin
         select
           t.id, t.attempts + 1, t.max_attempts::integer, t.payload, t.key, t."group", p, t.pushed_at, until,
           t.abandoned::integer
-        from turno.inbox_item t
-        where t.queue_priority = base + p
-          and t.id = any (at.ids)
+        from unnest(at.ids) u(id)
+        cross join lateral (
+          select *
+          from turno.inbox_item i
+          where i.queue_priority = base + p
+            and i.id = u.id
+          offset 0) t
         order by t.id;
       end if;
       return;

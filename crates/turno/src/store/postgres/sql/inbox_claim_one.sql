@@ -26,6 +26,16 @@ as $$
   select array[queue_id * 4, queue_id * 4 + 1, queue_id * 4 + 2, queue_id * 4 + 3]
 $$;
 
+-- The first number behind which a queue with these priorities has items in line. Where it never had any, the cursor stays at 0.
+create or replace function turno.inbox_first_at(at_id bigint[], priority_mask integer) returns bigint
+language sql
+immutable
+as $$
+  select least(
+    case when priority_mask & 1 <> 0 then at_id[1] end, case when priority_mask & 2 <> 0 then at_id[2] end,
+    case when priority_mask & 4 <> 0 then at_id[3] end, case when priority_mask & 8 <> 0 then at_id[4] end)
+$$;
+
 -- The cursor's expiry, or the end of a claim behind the cursor that ends before it: a claim of one item that was due does not wait for
 -- the transaction that moves the cursor, which then does not know of it. Looked for only if the expiry is later than "until", the end of
 -- the caller's claim; otherwise expired claims are looked for before that in any case.
@@ -122,6 +132,7 @@ begin
   if not pg_try_advisory_xact_lock(1953853037, inbox_upkeep.queue_id) then
     return;
   end if;
+  perform turno.inbox_queue_learn(inbox_upkeep.queue_id);
   c := turno.inbox_last_cursor(inbox_upkeep.queue_id);
   old := c;
   if inbox_upkeep.look and c.floor_id <> c.at_id then
@@ -197,14 +208,16 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-  got turno.inbox_taken;
+  -- Not in the statement, which would then read what is due later, too.
+  now_at timestamptz := clock_timestamp();
+  got    turno.inbox_taken;
 begin
   with first as materialized (
     select t.ctid as place
     from turno.inbox_item t
     where t.queue_priority = inbox_claim_due.queue_priority
       and t.run_at >= inbox_claim_due.due_from
-      and turno.inbox_is_due(t.run_at, clock_timestamp())
+      and turno.inbox_is_due(t.run_at, now_at)
       and t."group" is null
     order by t.run_at, t.id
     limit 1
@@ -231,76 +244,6 @@ begin
   into got
   from taken t;
   return got;
-end
-$$;
-
--- Claims the first item of a priority in line behind "at_id", of those that no other transaction is claiming.
-create or replace function turno.inbox_claim_line(
-  queue_id       integer,
-  queue_priority integer,
-  at_id          bigint,
-  token          uuid,
-  worker         text,
-  until          timestamptz
-) returns turno.inbox_taken
-language plpgsql
-as $$
-#variable_conflict use_column
-declare
-  got   turno.inbox_taken;
-  place tid;
-  -- A scan without an end reads a whole page of the index, also if it wants one item.
-  to_id bigint := inbox_claim_line.at_id + 100;
-begin
-  loop
-    select
-      m.id, m.attempts + 1, m.max_attempts, m.payload, m.key, inbox_claim_line.queue_priority % 4, m.pushed_at,
-      inbox_claim_line.until, m.abandoned, m.ctid
-    into got.id, got.attempt, got.max_attempts, got.payload, got.key, got.priority, got.pushed_at, got.expires_at, got.abandoned, place
-    from turno.inbox_item m
-    where m.queue_priority = inbox_claim_line.queue_priority
-      and m.id > inbox_claim_line.at_id
-      and m.id <= to_id
-      and turno.inbox_is_ready(m.run_at)
-      -- In the rare case that the queue has its first groups since we looked.
-      and m."group" is null
-      -- Only what is not claimed is locked. Not as "not exists", which could compare every item with every claim.
-      and case
-        when (
-          select b.ahead_id
-          from turno.inbox_claim b
-          where b.queue_id = inbox_claim_line.queue_id
-            and b.n = turno.inbox_ahead()
-            and b.ahead_id = m.id) is null
-        then turno.inbox_may_claim(m.id)
-      end
-    order by m.id
-    limit 1;
-    if not found then
-      exit when to_id = turno.inbox_ahead();
-      to_id := turno.inbox_ahead();
-      continue;
-    end if;
-    -- A new statement, which sees what other claims did before the lock was ours: it may be claimed since, or even done.
-    insert into turno.inbox_claim (token, queue_priority, queue_id, n, ahead_id, ids, worker, claimed_at, until)
-    select
-      inbox_claim_line.token, inbox_claim_line.queue_priority, inbox_claim_line.queue_id, turno.inbox_ahead(), m.id,
-      int8multirange(int8range(m.id, m.id, '[]')), inbox_claim_line.worker, clock_timestamp(), inbox_claim_line.until
-    from turno.inbox_item m
-    where m.ctid = place
-      and m.id = got.id
-      and turno.inbox_is_ready(m.run_at)
-      and (
-        select b.ahead_id
-        from turno.inbox_claim b
-        where b.queue_id = inbox_claim_line.queue_id
-          and b.n = turno.inbox_ahead()
-          and b.ahead_id = m.id) is null;
-    if found then
-      return got;
-    end if;
-  end loop;
-  return null;
 end
 $$;
 
@@ -391,8 +334,8 @@ $$;
 -- is nothing to claim; 0 if the claim has to be made alone; and -1 if it would have to wait long (with "later"). "known" says that a
 -- call with this token may have been made before.
 --
--- The usual case is two statements, because each costs more than the reads and writes in it: a queue with one priority, nothing that is
--- due by time, nothing for inbox_upkeep. Otherwise priority after priority, first what is due and then the line.
+-- Priority after priority, first what is due and then the line. In simple statements of this one function: joins, subqueries and calls
+-- cost more than the reads and writes in them.
 create or replace function turno.inbox_claim_one(
   queue  text,
   worker text,
@@ -407,15 +350,14 @@ as $$
 declare
   now_at   timestamptz := clock_timestamp();
   until    timestamptz := now_at + inbox_claim_one.lease;
-  queue_id integer;
-  mask     integer;  -- the priorities of the queue
-  priority integer;  -- the one that is looked at
-  n        bigint;
-  at_id    bigint[];
+  q        integer;  -- the queue
+  mask     integer;  -- its priorities
+  c        turno.inbox_cursor;
+  behind   boolean;  -- there may be items behind the cursor, and this claim has not looked for them
+  passed   boolean := false;  -- there are items in front of the cursor that cannot be claimed
   due_from timestamptz;
-  needed   boolean;  -- upkeep
-  look     boolean;  -- behind the cursor
-  waiting  boolean;  -- what is due by time
+  to_id    bigint;
+  place    tid;
   got      turno.inbox_taken;
 begin
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
@@ -437,71 +379,124 @@ begin
     end if;
   end if;
 
-  select t.id, k.mask, k.priority, r.n, r.at_id, r.due_from, r.needed, r.look, d.waiting
-  into queue_id, mask, priority, n, at_id, due_from, needed, look, waiting
+  select t.id, t.priority_mask into q, mask
   from turno.inbox_queue t
-  cross join lateral (
-    select
-      bit_or(d.priority_mask) as mask,
-      case bit_or(d.priority_mask) when 1 then 0 when 2 then 1 when 4 then 2 when 8 then 3 end as priority
-    from turno.inbox_kind d
-    where d.queue_id = t.id
-    having not bool_or(d.grouped)) k
-  cross join lateral (
-    select
-      c.n, c.at_id, turno.inbox_due_from(c.due_from, c.due_at, now_at) as due_from,
-      turno.inbox_needs_upkeep(c.expiry, c.floor_id <> c.at_id, c.late_at, now_at, until) as needed,
-      turno.inbox_may_look(c.floor_id <> c.at_id, c.late_at, c.late_cost, now_at) as look
-    from turno.inbox_cursor c
-    where c.queue_id = t.id
-    order by c.n desc
-    limit 1) r
-  cross join lateral (
-    select exists (
-      select from turno.inbox_item m
-      where m.queue_priority = t.id * 4 + k.priority
-        and m.run_at >= r.due_from
-        and turno.inbox_is_due(m.run_at, now_at)) as waiting) d
-  where t.name = inbox_claim_one.queue;
+  where t.name = inbox_claim_one.queue
+    and not t.grouped;
   if not found then
     got.id := 0;
     return got;
   end if;
-
-  if priority is not null and not needed and not waiting then
-    got := turno.inbox_claim_line(
-      queue_id, queue_id * 4 + priority, at_id[priority + 1], inbox_claim_one.token, inbox_claim_one.worker, until);
-    if got.id is not null then
-      -- The more items a claim had to pass, the sooner the cursor is moved.
-      if random() < least((got.id - at_id[priority + 1]) * 0.001, 0.06) then
-        perform turno.inbox_upkeep(queue_id, mask, false, until);
-      end if;
+  select k.* into c
+  from turno.inbox_cursor k
+  where k.queue_id = q
+  order by k.n desc
+  limit 1;
+  behind := c.floor_id <> c.at_id;
+  if turno.inbox_needs_upkeep(c.expiry, behind, c.late_at, now_at, until) then
+    -- The queue's row cannot learn while a transaction has it that is the first to push of another kind.
+    if turno.inbox_queue_learn(q) then
+      got.id := 0;
       return got;
     end if;
+    perform turno.inbox_upkeep(q, mask, turno.inbox_may_look(behind, c.late_at, c.late_cost, now_at), until);
+    behind := false;
+    -- What was taken over is due since.
+    now_at := clock_timestamp();
   end if;
-
-  perform turno.inbox_upkeep(queue_id, mask, look and needed, until);
-  look := look and not needed;
+  due_from := turno.inbox_due_from(c.due_from, c.due_at, now_at);
   loop
     for p in 0..3 loop
       continue when mask & (1 << p) = 0;
-      got := turno.inbox_claim_due(
-        queue_id * 4 + p, n + 1, due_from, inbox_claim_one.token, inbox_claim_one.worker, until);
-      if got.id is null then
-        got := turno.inbox_claim_line(
-          queue_id, queue_id * 4 + p, at_id[p + 1], inbox_claim_one.token, inbox_claim_one.worker, until);
+      perform
+      from turno.inbox_item m
+      where m.queue_priority = q * 4 + p
+        and m.run_at >= due_from
+        and turno.inbox_is_due(m.run_at, now_at)
+      limit 1;
+      if found then
+        got := turno.inbox_claim_due(q * 4 + p, c.n + 1, due_from, inbox_claim_one.token, inbox_claim_one.worker, until);
+        if got.id is not null then
+          return got;
+        end if;
       end if;
-      if got.id is not null then
-        return got;
-      end if;
+      -- The line. A scan without an end reads a whole page of the index, also if it wants one item.
+      to_id := c.at_id[p + 1] + 100;
+      loop
+        select
+          m.id, m.attempts + 1, m.max_attempts, m.payload, m.key, p, m.pushed_at, m.abandoned, m.ctid
+        into got.id, got.attempt, got.max_attempts, got.payload, got.key, got.priority, got.pushed_at, got.abandoned, place
+        from turno.inbox_item m
+        where m.queue_priority = q * 4 + p
+          and m.id > c.at_id[p + 1]
+          and m.id <= to_id
+          and turno.inbox_is_ready(m.run_at)
+          -- In the rare case that the queue has its first groups since we looked.
+          and m."group" is null
+          -- Only what is not claimed is locked. Not as "not exists", which could compare every item with every claim.
+          and case
+            when (
+              select b.ahead_id
+              from turno.inbox_claim b
+              where b.queue_id = q
+                and b.n = turno.inbox_ahead()
+                and b.ahead_id = m.id) is null
+            then turno.inbox_may_claim(m.id)
+          end
+        order by m.id
+        limit 1;
+        if not found and to_id < turno.inbox_ahead() then
+          to_id := turno.inbox_ahead();
+          continue;
+        elsif not found then
+          perform
+          from turno.inbox_item m
+          where m.queue_priority = q * 4 + p
+            and m.id > c.at_id[p + 1]
+          limit 1;
+          passed := passed or found;
+          exit;
+        end if;
+        -- A new statement, which sees what other claims did before the lock was ours: it may be claimed since, or even done.
+        insert into turno.inbox_claim (token, queue_priority, queue_id, n, ahead_id, ids, worker, claimed_at, until)
+        select
+          inbox_claim_one.token, m.queue_priority, q, turno.inbox_ahead(), m.id, int8multirange(int8range(m.id, m.id, '[]')),
+          inbox_claim_one.worker, clock_timestamp(), until
+        from turno.inbox_item m
+        where m.ctid = place
+          and m.id = got.id
+          and turno.inbox_is_ready(m.run_at)
+          -- Not by "on conflict", which waits for a transaction that completes the item.
+          and (
+            select b.ahead_id
+            from turno.inbox_claim b
+            where b.queue_id = q
+              and b.n = turno.inbox_ahead()
+              and b.ahead_id = m.id) is null;
+        if found then
+          -- The more items a claim had to pass, the sooner the cursor is moved.
+          if random() < least((got.id - c.at_id[p + 1]) * 0.001, 0.06) then
+            perform turno.inbox_upkeep(q, mask, false, until);
+          end if;
+          got.expires_at := until;
+          return got;
+        end if;
+      end loop;
     end loop;
-    exit when not look;
-    -- There may be what was committed late.
-    perform turno.inbox_upkeep(queue_id, mask, true, until);
-    look := false;
+    -- There may be what was committed late. What was passed, such as items that are due later, is not read again and again.
+    behind := turno.inbox_may_look(behind, c.late_at, c.late_cost, now_at);
+    if behind or passed then
+      perform turno.inbox_upkeep(q, mask, behind, until);
+    end if;
+    exit when not behind;
+    behind := false;
+    passed := false;
+    now_at := clock_timestamp();
   end loop;
-  if (select i.last_value from turno.inbox_item_id i) < greatest(at_id[1], at_id[2], at_id[3], at_id[4]) then
-    -- A sequence that has gone back is repaired by a claim that has the queue for itself.
+  -- What stands in line behind a sequence that has gone back, or is of a kind that the queue's row does not say yet, is found by a
+  -- claim that has the queue for itself.
+  if (select i.last_value from turno.inbox_item_id i) < greatest(c.at_id[1], c.at_id[2], c.at_id[3], c.at_id[4])
+     or turno.inbox_queue_learn(q) then
     got.id := 0;
   end if;
   return got;

@@ -62,14 +62,6 @@ begin
 end
 $$;
 
--- The size of a queue's payloads, as inbox_kind has it: a power of two, so that few rows are added as payloads grow.
-create or replace function turno.inbox_size_class(bytes integer) returns integer
-language sql
-immutable
-as $$
-  select case when bytes <= 1024 then 1024 else (2 ^ least(ceil(log(2, bytes)), 30))::integer end
-$$;
-
 -- What is remembered of a push, should it be asked again.
 create or replace function turno.inbox_push_answer(ids bigint[], duplicates integer[]) returns jsonb
 language sql
@@ -113,7 +105,6 @@ declare
   timed  bigint;
   new_mask integer;
   largest integer;
-  known  boolean;
 begin
   -- Before any number is taken: see inbox_claim_late.
   perform pg_current_xact_id();
@@ -140,17 +131,7 @@ begin
   end if;
   new_mask := coalesce((select bit_or(1 << coalesce(p, 1)) from unnest(inbox_push_batch.priorities) p), 2);
   largest := (select max(octet_length(p)) from unnest(inbox_push_batch.payloads) p);
-  select
-    bit_or(k.priority_mask) & new_mask = new_mask
-    and (inbox_push_batch.groups is null or bool_or(k.grouped))
-    and max(k.bytes) >= coalesce(largest, 0)
-  into known
-  from turno.inbox_kind k
-  where k.queue_id = q.id;
-  if known is not true then
-    insert into turno.inbox_kind (queue_id, priority_mask, grouped, bytes)
-    values (q.id, new_mask, inbox_push_batch.groups is not null, turno.inbox_size_class(coalesce(largest, 0)));
-  end if;
+  perform turno.inbox_queue_store(q, new_mask, inbox_push_batch.groups is not null, coalesce(largest, 0));
 
   ids := array(
     select nextval('turno.inbox_item_id')
@@ -266,11 +247,8 @@ begin
     from turno.inbox_queue t
     where t.name = inbox_push.queue
       and not starts_with(t.name, '$')
-      and exists (
-        select from turno.inbox_kind k
-        where k.queue_id = t.id
-          and k.priority_mask & (1 << inbox_push.priority) <> 0
-          and least(k.bytes, inbox_push.max_payload, 1048576) >= octet_length(inbox_push.payload::text));
+      and t.priority_mask & (1 << inbox_push.priority) <> 0
+      and least(t.bytes, inbox_push.max_payload, 1048576) >= octet_length(inbox_push.payload::text);
     if found then
       id := nextval('turno.inbox_item_id');
       insert into turno.inbox_item (queue_priority, id, pushed_at, max_attempts, payload)

@@ -31,6 +31,80 @@ begin
 end
 $$;
 
+-- Copies what inbox_kind says of a queue into its row, where calls for one item read it. If another transaction has the row, or the
+-- caller's snapshot may be too old to change it, it stays as it is: the copy may lack what is new, and never has too much. Answers
+-- whether it lacked something.
+create or replace function turno.inbox_queue_learn(queue_id integer) returns boolean
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  kind turno.inbox_kind;
+begin
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    return false;
+  end if;
+  select t.id, bit_or(d.priority_mask), bool_or(d.grouped), max(d.bytes) into kind
+  from turno.inbox_queue t
+  join turno.inbox_kind d on d.queue_id = t.id
+  where t.id = inbox_queue_learn.queue_id
+  group by t.id
+  having (bit_or(d.priority_mask), bool_or(d.grouped), max(d.bytes)) <> (t.priority_mask, t.grouped, t.bytes);
+  if not found then
+    return false;
+  end if;
+  perform
+  from turno.inbox_queue t
+  where t.id = inbox_queue_learn.queue_id
+  for update skip locked;
+  if found then
+    -- What another transaction has added to it meanwhile stays.
+    update turno.inbox_queue t
+    set priority_mask = t.priority_mask | kind.priority_mask,
+        grouped = t.grouped or kind.grouped,
+        bytes = greatest(t.bytes, kind.bytes)
+    where t.id = inbox_queue_learn.queue_id;
+  end if;
+  return true;
+end
+$$;
+
+-- The size of a queue's payloads, as inbox_kind has it: a power of two, so that few rows are added as payloads grow.
+create or replace function turno.inbox_size_class(bytes integer) returns integer
+language sql
+immutable
+as $$
+  select case when bytes <= 1024 then 1024 else (2 ^ least(ceil(log(2, bytes)), 30))::integer end
+$$;
+
+-- Records what a push is about to store, if nothing like it was stored before: a row more, which waits for nobody.
+create or replace function turno.inbox_queue_store(q turno.inbox_queue, priority_mask integer, grouped boolean, bytes integer) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  is_known boolean;
+begin
+  if q.priority_mask & inbox_queue_store.priority_mask = inbox_queue_store.priority_mask
+     and q.grouped >= inbox_queue_store.grouped
+     and q.bytes >= inbox_queue_store.bytes then
+    return;
+  end if;
+  select
+    bit_or(k.priority_mask) & inbox_queue_store.priority_mask = inbox_queue_store.priority_mask
+    and bool_or(k.grouped) >= inbox_queue_store.grouped
+    and max(k.bytes) >= inbox_queue_store.bytes
+  into is_known
+  from turno.inbox_kind k
+  where k.queue_id = q.id;
+  if is_known is not true then
+    insert into turno.inbox_kind (queue_id, priority_mask, grouped, bytes)
+    values (q.id, inbox_queue_store.priority_mask, inbox_queue_store.grouped, turno.inbox_size_class(inbox_queue_store.bytes));
+  end if;
+  perform turno.inbox_queue_learn(q.id);
+end
+$$;
+
 create or replace function turno.inbox_queue_id(name text) returns integer
 language sql
 stable
@@ -105,7 +179,10 @@ begin
     from turno.inbox_claim b
     where b.queue_id = q
       and b.n = turno.inbox_ahead()
-      and b.ahead_id > least(c.at_id[1], c.at_id[2], c.at_id[3], c.at_id[4]));
+      and b.ahead_id > turno.inbox_first_at(c.at_id, (
+        select bit_or(d.priority_mask)
+        from turno.inbox_kind d
+        where d.queue_id = q)));
   -- A claim that has reached its limit in bytes has left something in line.
   if exists (
     select from generate_series(0, 3) p

@@ -79,7 +79,7 @@ end
 $$;
 
 -- Ends one item that is done, if its claim has no other. Answers whether that was so. In simple statements: one that does it all
--- costs more.
+-- costs more. Without a request, the call is not one that is repeated.
 create or replace function turno.inbox_complete_one(id bigint, token uuid, request uuid) returns boolean
 language plpgsql
 as $$
@@ -102,10 +102,15 @@ begin
   returning t.key, t."group" into item;
   insert into turno.inbox_tally (queue_id, items, completed)
   values (claim.queue_id, -1, 1);
-  insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
-  values (inbox_complete_one.request, inbox_complete_one.token, claim.queue_id, clock_timestamp(), claim.worker, alone)
-  on conflict (request, token, queue_id) do update
-  set ids = d.ids + excluded.ids;
+  if inbox_complete_one.request is null then
+    insert into turno.inbox_done (request, token, queue_id, at, worker, ids)
+    values (gen_random_uuid(), inbox_complete_one.token, claim.queue_id, clock_timestamp(), claim.worker, alone);
+  else
+    insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
+    values (inbox_complete_one.request, inbox_complete_one.token, claim.queue_id, clock_timestamp(), claim.worker, alone)
+    on conflict (request, token, queue_id) do update
+    set ids = d.ids + excluded.ids;
+  end if;
   if item.key is not null then
     update turno.inbox_key k
     set done_at = clock_timestamp()
@@ -119,21 +124,26 @@ begin
 end
 $$;
 
+-- Whether a text is a claim: ITEM@TOKEN.
+create or replace function turno.inbox_is_claim(claim text) returns boolean
+language sql
+immutable
+as $$
+  select claim like '%_@________-____-____-____-____________'
+    and length(claim) <= 55
+    and starts_with(translate(claim, '0123456789', ''), '@')
+    and translate(claim, '0123456789abcdefABCDEF', '') = '@----'
+$$;
+
 -- The same for a claim as callers have it. False if it is not one, too.
 create or replace function turno.inbox_complete_claim(claim text, request uuid) returns boolean
 language plpgsql
 as $$
-declare
-  id    bigint;
-  token uuid;
 begin
-  begin
-    id := split_part(claim, '@', 1)::bigint;
-    token := split_part(claim, '@', 2)::uuid;
-  exception when data_exception then
-    return false;
-  end;
-  return turno.inbox_complete_one(id, token, request);
+  if turno.inbox_is_claim(claim) then
+    return turno.inbox_complete_one(split_part(claim, '@', 1)::bigint, split_part(claim, '@', 2)::uuid, request);
+  end if;
+  return false;
 end
 $$;
 
@@ -228,8 +238,15 @@ begin
     if some_keys is not null then
       update turno.inbox_key k
       set done_at = clock_timestamp()
-      where k.queue_id = b.queue_id
-        and k.key = any (some_keys);
+      where k.ctid = any (array(
+        select t.at
+        from unnest(some_keys) u(key)
+        cross join lateral (
+          select i.ctid as at
+          from turno.inbox_key i
+          where i.queue_id = b.queue_id
+            and i.key = u.key
+          offset 0) t));
     end if;
     if some_groups is not null then
       groups := groups || some_groups;
@@ -273,17 +290,6 @@ $$;
 comment on function turno.inbox_complete_batch is
   'Ends items that are done; those whose claim is no longer right are answered as stale, and nothing is done to them.';
 
--- Whether a text is a claim: ITEM@TOKEN.
-create or replace function turno.inbox_is_claim(claim text) returns boolean
-language sql
-immutable
-as $$
-  select claim like '%_@________-____-____-____-____________'
-    and length(claim) <= 55
-    and starts_with(translate(claim, '0123456789', ''), '@')
-    and translate(claim, '0123456789abcdefABCDEF', '') = '@----'
-$$;
-
 -- A claim as it is written, in its two parts.
 create or replace function turno.inbox_parse(claims text[], out ids bigint[], out tokens uuid[])
 language plpgsql
@@ -318,8 +324,7 @@ declare
   s      turno.inbox_settled;
   stale  text[];
 begin
-  if cardinality(inbox_complete.claims) = 1
-     and turno.inbox_complete_claim(inbox_complete.claims[1], own) then
+  if cardinality(inbox_complete.claims) = 1 and turno.inbox_complete_claim(inbox_complete.claims[1], inbox_complete.request) then
     return row(1, '{}'::text[])::turno.inbox_settled;
   end if;
   select p.ids, p.tokens into ids, tokens
@@ -368,7 +373,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform turno.inbox_complete_or_raise(claim, gen_random_uuid());
+  perform turno.inbox_complete_or_raise(claim, null);
 end
 $$;
 
@@ -391,7 +396,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
   if claim is not null then
-    perform turno.inbox_complete_or_raise(claim, coalesce(request, gen_random_uuid()));
+    perform turno.inbox_complete_or_raise(claim, request);
   end if;
   return query
   select c.*

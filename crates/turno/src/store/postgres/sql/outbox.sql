@@ -170,7 +170,6 @@ declare
   seqs   bigint[];
   events uuid[];
   fresh  bigint[];
-  known  boolean;
   largest integer;
   stored bigint;
   timed  bigint;
@@ -194,17 +193,7 @@ begin
   largest := (
     select max(octet_length(u.payload) + coalesce(octet_length(u.headers), 0)) + 4096
     from unnest(outbox_emit_batch.payloads, outbox_emit_batch.headers) u(payload, headers));
-  select
-    bool_or(k.priority_mask = 2)
-    and (outbox_emit_batch.keys is null or bool_or(k.grouped))
-    and max(k.bytes) >= coalesce(largest, 0)
-  into known
-  from turno.inbox_kind k
-  where k.queue_id = q.id;
-  if known is not true then
-    insert into turno.inbox_kind (queue_id, priority_mask, grouped, bytes)
-    values (q.id, 2, outbox_emit_batch.keys is not null, turno.inbox_size_class(coalesce(largest, 0)));
-  end if;
+  perform turno.inbox_queue_store(q, 2, outbox_emit_batch.keys is not null, coalesce(largest, 0));
   seqs := array(
     select nextval('turno.inbox_item_id')
     from generate_series(1, cardinality(outbox_emit_batch.types)));
@@ -291,10 +280,9 @@ begin
     into queue_id, listens
     from turno.inbox_queue t
     where t.name = '$outbox'
-      and (
-        select (outbox_emit.key is null or bool_or(k.grouped)) and max(k.bytes) >= octet_length(outbox_emit.payload::text) + 4096
-        from turno.inbox_kind k
-        where k.queue_id = t.id);
+      and t.priority_mask & 2 <> 0
+      and (outbox_emit.key is null or t.grouped)
+      and t.bytes >= octet_length(outbox_emit.payload::text) + 4096;
     if found then
       event := turno.uuid7();
       insert into turno.inbox_item (queue_priority, id, pushed_at, max_attempts, "group", key, payload)
