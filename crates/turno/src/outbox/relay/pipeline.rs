@@ -1,8 +1,7 @@
 //! The pipeline of a relay: while one batch is published, the previous one is settled and the next one is claimed.
 //!
 //! In modes that allow several relays, one relay runs two pipelines, so that neither the broker nor the database waits for the
-//! other. The second one begins when the first one claims a full batch, and ends when it finds no event: with few events it costs
-//! nothing.
+//! other.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -10,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -33,9 +31,6 @@ const LAST_SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Number of batches that are published at the same time if their order does not matter.
 const CONCURRENCY: u32 = 2;
-/// A claim with fewer events has probably found all that there were: the next one waits until these are published, or until the
-/// store notifies. A claim that finds nothing costs the database as much as one that finds an event.
-const FEW: usize = 4;
 
 /// Counts of what a relay did.
 #[derive(Debug, Default)]
@@ -84,16 +79,6 @@ pub(super) struct Pipeline<'a> {
     breaker: &'a Breaker,
     routes: &'a Routes,
     held: Mutex<BTreeMap<Uuid, Held>>,
-    /// Notified when a full batch was claimed, so there may be more events.
-    full: Notify,
-}
-
-/// Which of the pipelines of a relay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    First,
-    /// Ends when there is nothing to publish.
-    Second,
 }
 
 impl<'a> Pipeline<'a> {
@@ -109,7 +94,6 @@ impl<'a> Pipeline<'a> {
             breaker,
             routes,
             held: Mutex::default(),
-            full: Notify::new(),
         }
     }
 
@@ -119,15 +103,13 @@ impl<'a> Pipeline<'a> {
         let batch = self.relay.batch;
         let publish = async {
             match self.relay.mode {
-                Mode::Single => self.publish_batches(batch, Part::First, stop).await,
+                Mode::Single => self.publish_batches(batch, stop).await,
                 Mode::Parallel | Mode::Ordered => {
                     let each = batch.div_ceil(CONCURRENCY);
-                    let second = async {
-                        while let Some(()) = stop.run_until_cancelled(self.full.notified()).await {
-                            self.publish_batches(each, Part::Second, stop).await;
-                        }
-                    };
-                    tokio::join!(self.publish_batches(each, Part::First, stop), second);
+                    tokio::join!(
+                        self.publish_batches(each, stop),
+                        self.publish_batches(each, stop)
+                    );
                     None
                 }
             }
@@ -138,12 +120,7 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    async fn publish_batches(
-        &self,
-        batch: u32,
-        part: Part,
-        stop: &CancellationToken,
-    ) -> Option<Rest> {
+    async fn publish_batches(&self, batch: u32, stop: &CancellationToken) -> Option<Rest> {
         let store = self.relay.outbox.turno().store();
         let watch = store.wakers().watch(&wake_name(OUTBOX_QUEUE));
         let mut idle = Idle::default();
@@ -153,8 +130,6 @@ impl<'a> Pipeline<'a> {
         let mut settle: Option<OutboxSettle> = None;
         let sink = &*self.relay.sink;
         let mut trial: Option<Trial<'_>> = None;
-        let mut woken = watch.next();
-        let mut looked = Instant::now();
         loop {
             let is_shut = trial.is_none() && self.breaker.is_open();
             if is_shut || stop.is_cancelled() {
@@ -164,21 +139,14 @@ impl<'a> Pipeline<'a> {
                 }
                 trial = self.breaker.enter(sink, stop).await?;
             }
+            let woken = watch.next();
+            let looked = Instant::now();
             let before = settle.take();
-            let claims =
-                current.as_ref().is_none_or(|it| it.events.len() >= FEW) || woken.as_mut().enable();
-            if claims {
-                woken = watch.next();
-                looked = Instant::now();
-            }
             let settle_and_claim = async {
                 if let Some(before) = before {
                     self.settle(&before, stop).await;
                 }
-                match claims {
-                    true => self.claim(batch.min(self.breaker.allowed()), stop).await,
-                    false => None,
-                }
+                self.claim(batch.min(self.breaker.allowed()), stop).await
             };
             current = match current.take() {
                 None => settle_and_claim.await,
@@ -203,19 +171,13 @@ impl<'a> Pipeline<'a> {
                 idle.end();
                 idle_since = None;
                 worked = Some(Instant::now());
-                if current.events.len() >= batch as usize {
-                    self.full.notify_one();
-                    if !self.relay.source.is_table() {
-                        idle.rouse(store, OUTBOX_QUEUE).await;
-                    }
+                if current.events.len() >= batch as usize && !self.relay.source.is_table() {
+                    idle.rouse(store, OUTBOX_QUEUE).await;
                 }
             }
             // Settling an event may make the next one of its ordering key claimable.
             if current.is_some() || settle.is_some() {
                 continue;
-            }
-            if part == Part::Second {
-                return None;
             }
             let pause = if self.relay.source.is_table() {
                 // Inserts into the table do not notify.
@@ -236,6 +198,7 @@ impl<'a> Pipeline<'a> {
                 (Mode::Single, None) => Duration::ZERO,
                 (Mode::Single, Some(worked)) => Rest::AFTER.saturating_sub(worked.elapsed()),
             };
+            let mut woken = woken;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}

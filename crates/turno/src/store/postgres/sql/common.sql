@@ -103,6 +103,14 @@ $$;
 -- Purpose: refuse what no lock may have, naming the field and the remedy. Nothing is stored then.
 -- Index:   none.
 
+-- Whether an array has an entry. One expression: a statement that finds nothing to check costs more.
+create or replace function turno.has_any("values" anyarray) returns boolean
+language sql
+immutable
+as $$
+  select coalesce(cardinality(array_remove("values", null)), 0) > 0
+$$;
+
 -- Whether a name is good. One expression, which costs no call; check_name says what is wrong.
 create or replace function turno.is_name(value text, longest integer) returns boolean
 language sql

@@ -40,25 +40,29 @@ begin
     end if;
     perform turno.check_max_payload(max_payload, (select max(octet_length(p)) from unnest(payloads) p));
   end if;
-  if exists (select from unnest(priorities) p where p not between 0 and 3) then
+  if turno.has_any(priorities) and exists (select from unnest(priorities) p where p not between 0 and 3) then
     select min(p)::text into wrong from unnest(priorities) p where p not between 0 and 3;
     raise exception 'priority is %, and must be between 0 and 3', wrong
       using errcode = 'invalid_parameter_value', hint = '0 is the most urgent, 1 the default.';
   end if;
-  if exists (select from unnest(max_attempts) m where m not between 1 and 1000) then
+  if turno.has_any(max_attempts) and exists (select from unnest(max_attempts) m where m not between 1 and 1000) then
     raise exception 'max_attempts must be between 1 and 1000'
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for 5.';
   end if;
-  if exists (select from unnest(delays) d where d < '0' or d > '3660 days') then
+  if turno.has_any(delays) and exists (select from unnest(delays) d where d < '0' or d > '3660 days') then
     raise exception 'delay must be between 0 and 10 years'
       using errcode = 'invalid_parameter_value', hint = 'Choose an earlier time.';
   end if;
-  if exists (select from unnest(run_ats) t where not isfinite(t)) then
+  if turno.has_any(run_ats) and exists (select from unnest(run_ats) t where not isfinite(t)) then
     raise exception 'run_at must be a time, not infinity'
       using errcode = 'invalid_parameter_value', hint = 'Leave it out for at once.';
   end if;
-  perform turno.check_name('key', k, 255) from unnest(keys) k where k is not null;
-  perform turno.check_name('group', g, 255) from unnest(groups) g where g is not null;
+  if turno.has_any(keys) then
+    perform turno.check_name('key', k, 255) from unnest(keys) k where k is not null;
+  end if;
+  if turno.has_any(groups) then
+    perform turno.check_name('group', g, 255) from unnest(groups) g where g is not null;
+  end if;
 end
 $$;
 
