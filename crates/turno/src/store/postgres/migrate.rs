@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (14, include_str!("migrations/sum").trim().to_owned())
+            (15, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

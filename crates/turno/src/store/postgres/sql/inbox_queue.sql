@@ -77,7 +77,7 @@ as $$
   select case when bytes <= 1024 then 1024 else (2 ^ least(ceil(log(2, bytes)), 30))::integer end
 $$;
 
--- Records what a push is about to store, if nothing like it was stored before: a row more, which waits for nobody.
+-- Records what a push is about to store, if nothing like it was stored before: a row more, without waiting.
 create or replace function turno.inbox_queue_store(q turno.inbox_queue, priority_mask integer, grouped boolean, bytes integer) returns void
 language plpgsql
 as $$
