@@ -11,6 +11,7 @@ mod common;
 
 mod actors;
 mod checked;
+mod few;
 mod log;
 mod missed;
 mod pooled;
