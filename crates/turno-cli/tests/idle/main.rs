@@ -11,7 +11,6 @@ mod common;
 
 mod actors;
 mod checked;
-mod few;
 mod log;
 mod missed;
 mod pooled;

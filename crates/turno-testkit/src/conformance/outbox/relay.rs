@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::Semaphore;
 use turno::outbox::{Event, EventState, Mode, OnDead};
 use turno::sink::{Outage, Outgoing, PublishResult, Sink};
 use turno::store::Order;
@@ -96,66 +95,6 @@ async fn an_outage_costs_nothing(test_store: &TestStore) {
         }
         assert_eq!(labelled, [true], "{mode}: the one that came twice");
         assert!(list(&turno, EventState::Dead).await.is_empty(), "{mode}");
-    }
-}
-
-/// Publishes the event "slow" only after the event "fast".
-#[derive(Debug)]
-struct Slow {
-    slow_begins: Semaphore,
-    fast_is_sent: Semaphore,
-}
-
-#[async_trait]
-impl Sink for Slow {
-    fn name(&self) -> String {
-        "a slow sink".to_owned()
-    }
-
-    async fn ready(&self) -> Result<(), Outage> {
-        Ok(())
-    }
-
-    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
-        for event in events {
-            if event.kind == "slow" {
-                self.slow_begins.add_permits(1);
-                self.fast_is_sent.acquire().await.unwrap().forget();
-            } else if event.kind == "fast" {
-                self.fast_is_sent.add_permits(1);
-            }
-        }
-        events.iter().map(|_| PublishResult::Sent).collect()
-    }
-}
-
-/// While one event takes long, those that are emitted after it are published.
-#[rule]
-async fn an_event_does_not_wait_for_a_slow_one(test_store: &TestStore) {
-    let turno = test_store.turno().await;
-    let all_are_published = async || {
-        crate::eventually_async(TIMEOUT, "all to be published", async || {
-            let stats = turno.outbox().stats().await.unwrap();
-            (stats.pending + stats.processing == 0).then_some(())
-        })
-        .await;
-    };
-    for mode in [Mode::Parallel, Mode::Ordered] {
-        let sink = Arc::new(Slow {
-            slow_begins: Semaphore::new(0),
-            fast_is_sent: Semaphore::new(0),
-        });
-        let running = Running::start(turno.outbox().relay(sink.clone()).mode(mode));
-        // With the first event, a relay tries whether the sink works, and publishes nothing else.
-        emit(&turno, &[Event::new("first", &0)]).await;
-        all_are_published().await;
-        emit(&turno, &[Event::new("slow", &0)]).await;
-        let begins = tokio::time::timeout(TIMEOUT, sink.slow_begins.acquire());
-        begins.await.expect("it begins").unwrap().forget();
-        emit(&turno, &[Event::new("fast", &0)]).await;
-        all_are_published().await;
-        let report = running.stop().await;
-        assert_eq!(report.sent, 3, "{mode}");
     }
 }
 

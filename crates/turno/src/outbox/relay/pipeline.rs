@@ -1,8 +1,7 @@
 //! The pipeline of a relay: while one batch is published, the previous one is settled and the next one is claimed.
 //!
 //! In modes that allow several relays, one relay runs two pipelines, so that neither the broker nor the database waits for the
-//! other. The second one begins when the first one claims a full batch or publishes slowly, and ends when it finds no event: with
-//! few events it costs nothing.
+//! other.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -10,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -33,11 +31,6 @@ const LAST_SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Number of batches that are published at the same time if their order does not matter.
 const CONCURRENCY: u32 = 2;
-/// A claim with fewer events has probably found all that there were: the next one waits until these are published, or until the
-/// store notifies. A claim that finds nothing costs the database as much as one that finds an event.
-const FEW: usize = 4;
-/// A batch that takes longer does not keep the events behind it waiting.
-const SLOW: Duration = Duration::from_millis(10);
 
 /// Counts of what a relay did.
 #[derive(Debug, Default)]
@@ -86,18 +79,6 @@ pub(super) struct Pipeline<'a> {
     breaker: &'a Breaker,
     routes: &'a Routes,
     held: Mutex<BTreeMap<Uuid, Held>>,
-    /// Starts the second pipeline: there may be more events than the first one publishes.
-    more: Notify,
-    /// Whether the first pipeline has been publishing for longer than [`SLOW`].
-    is_slow: watch::Sender<bool>,
-}
-
-/// Which of the pipelines of a relay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    First,
-    /// Ends when there is nothing to publish, and the first one is not slow.
-    Second,
 }
 
 impl<'a> Pipeline<'a> {
@@ -113,8 +94,6 @@ impl<'a> Pipeline<'a> {
             breaker,
             routes,
             held: Mutex::default(),
-            more: Notify::new(),
-            is_slow: watch::Sender::new(false),
         }
     }
 
@@ -124,15 +103,13 @@ impl<'a> Pipeline<'a> {
         let batch = self.relay.batch;
         let publish = async {
             match self.relay.mode {
-                Mode::Single => self.publish_batches(batch, Part::First, stop).await,
+                Mode::Single => self.publish_batches(batch, stop).await,
                 Mode::Parallel | Mode::Ordered => {
                     let each = batch.div_ceil(CONCURRENCY);
-                    let second = async {
-                        while let Some(()) = stop.run_until_cancelled(self.more.notified()).await {
-                            self.publish_batches(each, Part::Second, stop).await;
-                        }
-                    };
-                    tokio::join!(self.publish_batches(each, Part::First, stop), second);
+                    tokio::join!(
+                        self.publish_batches(each, stop),
+                        self.publish_batches(each, stop)
+                    );
                     None
                 }
             }
@@ -143,12 +120,7 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    async fn publish_batches(
-        &self,
-        batch: u32,
-        part: Part,
-        stop: &CancellationToken,
-    ) -> Option<Rest> {
+    async fn publish_batches(&self, batch: u32, stop: &CancellationToken) -> Option<Rest> {
         let store = self.relay.outbox.turno().store();
         let watch = store.wakers().watch(&wake_name(OUTBOX_QUEUE));
         let mut idle = Idle::default();
@@ -158,8 +130,6 @@ impl<'a> Pipeline<'a> {
         let mut settle: Option<OutboxSettle> = None;
         let sink = &*self.relay.sink;
         let mut trial: Option<Trial<'_>> = None;
-        let mut woken = watch.next();
-        let mut looked = Instant::now();
         loop {
             let is_shut = trial.is_none() && self.breaker.is_open();
             if is_shut || stop.is_cancelled() {
@@ -169,29 +139,21 @@ impl<'a> Pipeline<'a> {
                 }
                 trial = self.breaker.enter(sink, stop).await?;
             }
+            let woken = watch.next();
+            let looked = Instant::now();
             let before = settle.take();
-            let claims =
-                current.as_ref().is_none_or(|it| it.events.len() >= FEW) || woken.as_mut().enable();
-            if claims {
-                woken = watch.next();
-                looked = Instant::now();
-            }
             let settle_and_claim = async {
                 if let Some(before) = before {
                     self.settle(&before, stop).await;
                 }
-                match claims {
-                    true => self.claim(batch.min(self.breaker.allowed()), stop).await,
-                    false => None,
-                }
+                self.claim(batch.min(self.breaker.allowed()), stop).await
             };
             current = match current.take() {
                 None => settle_and_claim.await,
                 Some(batch) => {
                     let good_until = || self.held().get(&batch.token).map(|held| held.good_until);
                     let publish = batch.publish(self.relay, self.routes, good_until);
-                    let both = async { tokio::join!(publish, settle_and_claim) };
-                    let (published, next) = self.watched(part, both).await;
+                    let (published, next) = tokio::join!(publish, settle_and_claim);
                     settle = Some(published.settle);
                     Counts::add(&self.counts.skipped, published.skipped);
                     match published.verdict {
@@ -209,19 +171,13 @@ impl<'a> Pipeline<'a> {
                 idle.end();
                 idle_since = None;
                 worked = Some(Instant::now());
-                if current.events.len() >= batch as usize {
-                    self.more.notify_one();
-                    if !self.relay.source.is_table() {
-                        idle.rouse(store, OUTBOX_QUEUE).await;
-                    }
+                if current.events.len() >= batch as usize && !self.relay.source.is_table() {
+                    idle.rouse(store, OUTBOX_QUEUE).await;
                 }
             }
             // Settling an event may make the next one of its ordering key claimable.
             if current.is_some() || settle.is_some() {
                 continue;
-            }
-            if part == Part::Second && !*self.is_slow.borrow() {
-                return None;
             }
             let pause = if self.relay.source.is_table() {
                 // Inserts into the table do not notify.
@@ -242,10 +198,10 @@ impl<'a> Pipeline<'a> {
                 (Mode::Single, None) => Duration::ZERO,
                 (Mode::Single, Some(worked)) => Rest::AFTER.saturating_sub(worked.elapsed()),
             };
+            let mut woken = woken;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = self.not_needed(part) => {}
                 () = &mut woken => {}
                 () = tokio::time::sleep(stays.min(pause)) => {
                     if stays < pause {
@@ -257,34 +213,6 @@ impl<'a> Pipeline<'a> {
                     }
                 }
             }
-        }
-    }
-
-    /// Publishes a batch. If the first pipeline takes long, the second one takes care of the events that are emitted meanwhile.
-    async fn watched<T>(&self, part: Part, publish: impl Future<Output = T>) -> T {
-        let mut publish = std::pin::pin!(publish);
-        if part == Part::First {
-            match tokio::time::timeout(SLOW, publish.as_mut()).await {
-                Ok(published) => return published,
-                Err(_) => {
-                    self.is_slow.send_replace(true);
-                    self.more.notify_one();
-                }
-            }
-        }
-        let published = publish.await;
-        if part == Part::First {
-            self.is_slow.send_replace(false);
-        }
-        published
-    }
-
-    /// Waits until the second pipeline is not needed to watch for events. Does not end for the first one.
-    async fn not_needed(&self, part: Part) {
-        match part {
-            Part::First => std::future::pending().await,
-            // The sender is in the same structure.
-            Part::Second => drop(self.is_slow.subscribe().wait_for(|is_slow| !is_slow).await),
         }
     }
 
