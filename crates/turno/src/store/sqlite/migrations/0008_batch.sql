@@ -1,1 +1,0 @@
--- No table changes: the version is that of PostgreSQL's functions too.

@@ -1,1 +1,0 @@
--- The rest of the review under faults: settings of the database, deeds of persons, wake-ups without names.
