@@ -117,6 +117,11 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
         }
         Some("bench") => match arguments {
             [charts, file] if charts == "charts" => bench::charts(root, Path::new(file)),
+            // The programs take many minutes to build, which is too long for a text.
+            [help] if help == "help" || help == "--help" || help == "-h" => {
+                print!("{HELP}\nThe options of each benchmark are in docs/benchmarks.md.\n");
+                Ok(())
+            }
             _ => {
                 let needed = match arguments.first().map(String::as_str) {
                     Some("calls" | "units" | "growth") => needs::BENCH_POSTGRES,
