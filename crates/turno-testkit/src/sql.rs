@@ -76,3 +76,28 @@ impl Sql for Client {
         code.code().to_owned()
     }
 }
+
+/// Replaces a text in the definition of a function of Turno, in one database: a function without its guard, for a control.
+///
+/// # Errors
+///
+/// Returns an error if the function does not contain the text: then the control would control nothing.
+pub async fn replace_in_function(
+    client: &Client,
+    function: &str,
+    from: &str,
+    to: &str,
+) -> anyhow::Result<()> {
+    let definitions = "select pg_get_functiondef(p.oid) from pg_proc p
+         where p.pronamespace = 'turno'::regnamespace and p.proname = $1";
+    let mut is_changed = false;
+    for row in client.query(definitions, &[&function]).await? {
+        let definition: String = row.get(0);
+        if definition.contains(from) {
+            client.batch_execute(&definition.replace(from, to)).await?;
+            is_changed = true;
+        }
+    }
+    anyhow::ensure!(is_changed, "{function} does not contain {from:?}");
+    Ok(())
+}

@@ -13,6 +13,7 @@ const CALLS: &[&str] = &[
     "select * from turno.inbox_claim('work', 'w', 10)",
     "select * from turno.inbox_claim('work', 'w', 100)",
     "select * from turno.inbox_idle('work')",
+    "select * from turno.inbox_stats('work')",
 ];
 
 /// Returns how many items each of the calls reads, after each has been made once.

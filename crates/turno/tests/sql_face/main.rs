@@ -11,6 +11,7 @@ mod readers;
 mod rights;
 mod rules;
 mod side_by_side;
+mod sweep_reads;
 mod transactions;
 
 use tokio_postgres::Client;

@@ -36,6 +36,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0013_one", include_str!("migrations/0013_one.sql")),
     ("0014_short", include_str!("migrations/0014_short.sql")),
     ("0015_kinds", include_str!("migrations/0015_kinds.sql")),
+    ("0016_sweep", include_str!("migrations/0016_sweep.sql")),
 ];
 
 /// Functions, in the order of their dependencies.
@@ -369,7 +370,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (15, include_str!("migrations/sum").trim().to_owned())
+            (16, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

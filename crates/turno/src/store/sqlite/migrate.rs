@@ -26,6 +26,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0013_one", ""),
     ("0014_short", ""),
     ("0015_kinds", ""),
+    ("0016_sweep", ""),
 ];
 
 const BEGIN: &str = query!(migration_table);

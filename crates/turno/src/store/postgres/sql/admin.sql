@@ -252,15 +252,20 @@ comment on function turno.access_any is 'Whether an access token was ever made, 
 -- Purpose: tidiness, never correctness: closes holdings whose time is up, forgets resources long
 --          unused (raising the token floor first), dead waiters and old history. Bounded by "batch" a
 --          kind; call it again until it answers zeros.
--- Index:   inbox_done_at, inbox_key_done, inbox_failed_oldest, inbox_request_at; once_sweep; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, operator_action_pkey.
+-- Index:   inbox_done_at, inbox_key_done, inbox_failed_oldest, inbox_request_at; once_sweep; outbox_sent_pkey; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, operator_action_pkey.
+--
+-- A sweep that finds nothing reads next to nothing, however much is kept: times are compared with a variable, because an index is of
+-- no use for a clock that is read anew for each row.
 
 -- The inbox's part: completions, keys and answered requests that are too old, and counters.
 create or replace function turno.inbox_sweep(keep_completed interval, batch integer) returns bigint
 language plpgsql
 as $$
 declare
-  got  bigint;
-  many bigint;
+  before   timestamptz := clock_timestamp() - keep_completed;
+  answered timestamptz := clock_timestamp() - interval '10 minutes';
+  got      bigint;
+  many     bigint;
 begin
   perform turno.inbox_compact_counters();
   delete from turno.inbox_done d
@@ -271,7 +276,7 @@ begin
       select t.ctid as at
       from turno.inbox_done t
       where t.queue_id = q.id
-        and t.at < clock_timestamp() - keep_completed
+        and t.at < before
       order by t.at
       limit batch) o
     limit batch));
@@ -280,7 +285,8 @@ begin
   where k.ctid = any (array(
     select t.ctid
     from turno.inbox_key t
-    where t.done_at < clock_timestamp() - keep_completed
+    where t.done_at < before
+    order by t.done_at
     limit batch));
   get diagnostics got = row_count;
   many := many + got;
@@ -288,7 +294,7 @@ begin
   where r.ctid = any (array(
     select t.ctid
     from turno.inbox_request t
-    where t.at < clock_timestamp() - interval '10 minutes'
+    where t.at < answered
     limit batch));
   get diagnostics got = row_count;
   return many + got;
@@ -301,9 +307,10 @@ create or replace function turno.inbox_sweep_failed(keep_failed interval, batch 
 language plpgsql
 as $$
 declare
-  q    record;
-  got  bigint;
-  many bigint := 0;
+  before timestamptz := clock_timestamp() - keep_failed;
+  q      record;
+  got    bigint;
+  many   bigint := 0;
 begin
   if keep_failed is null then
     return 0;
@@ -319,7 +326,7 @@ begin
         select f.id
         from turno.inbox_failed f
         where f.queue_priority / 4 = q.id
-          and f.failed_at < clock_timestamp() - keep_failed
+          and f.failed_at < before
         order by f.failed_at
         limit batch - many),
       batch);
@@ -344,26 +351,34 @@ create or replace function turno.outbox_sweep(
 )
 language plpgsql
 as $$
+declare
+  before          timestamptz := clock_timestamp() - keep_completed;
+  archived_before timestamptz := clock_timestamp() - keep_archive;
+  seen_before     timestamptz := clock_timestamp() - keep_seen;
 begin
+  -- Numbered in the order of time, or nearly so: the first ones are the oldest.
   delete from turno.outbox_sent s
   where s.ctid = any (array(
-    select t.ctid
-    from turno.outbox_sent t
-    where t.at < clock_timestamp() - keep_completed
-    limit batch));
+    select o.place
+    from (
+      select t.ctid as place, t.at
+      from turno.outbox_sent t
+      order by t.n
+      limit batch) o
+    where o.at < before));
   get diagnostics sent = row_count;
   delete from turno.outbox_archive a
   where a.ctid = any (array(
     select t.ctid
     from turno.outbox_archive t
-    where t.dispatched_at < clock_timestamp() - keep_archive
+    where t.dispatched_at < archived_before
     limit batch));
   get diagnostics archived = row_count;
   delete from turno.seen s
   where s.ctid = any (array(
     select t.ctid
     from turno.seen t
-    where t.at < clock_timestamp() - keep_seen
+    where t.at < seen_before
     limit batch));
   get diagnostics seen = row_count;
 end
@@ -399,13 +414,14 @@ create or replace function turno.once_sweep(batch integer) returns bigint
 language plpgsql
 as $$
 declare
-  many bigint;
-  high bigint;
+  now_at timestamptz := clock_timestamp();
+  many   bigint;
+  high   bigint;
 begin
   with due as materialized (
     select t.key
     from turno.once t
-    where t.sweep_at < clock_timestamp()
+    where t.sweep_at < now_at
     order by t.sweep_at
     limit batch
     for update skip locked),
@@ -428,6 +444,39 @@ begin
   set token = high
   where f.token < high;
   return many;
+end
+$$;
+
+-- Old history, of locks and of operators. Numbered in the order of time, or nearly so: the first ones are the oldest.
+create or replace function turno.history_sweep(keep_history interval, batch integer) returns bigint
+language plpgsql
+as $$
+declare
+  before timestamptz := clock_timestamp() - keep_history;
+  got    bigint;
+  many   bigint;
+begin
+  delete from turno.lock_history h
+  where h.ctid = any (array(
+    select o.place
+    from (
+      select t.ctid as place, t.at
+      from turno.lock_history t
+      order by t.id
+      limit batch) o
+    where o.at < before));
+  get diagnostics many = row_count;
+  delete from turno.operator_action d
+  where d.ctid = any (array(
+    select o.place
+    from (
+      select t.ctid as place, t.at
+      from turno.operator_action t
+      order by t.id
+      limit batch) o
+    where o.at < before));
+  get diagnostics got = row_count;
+  return many + got;
 end
 $$;
 
@@ -540,25 +589,7 @@ begin
   delete from turno.inbox_listener m
   where m.until < clock_timestamp() - interval '1 day';
 
-  with gone as (
-    delete from turno.lock_history h
-    where h.id in (
-      select o.id
-      from turno.lock_history o
-      order by o.id
-      limit batch)
-      and h.at < clock_timestamp() - keep_history
-    returning 1),
-  undone as (
-    delete from turno.operator_action d
-    where d.id in (
-      select o.id
-      from turno.operator_action o
-      order by o.id
-      limit batch)
-      and d.at < clock_timestamp() - keep_history
-    returning 1)
-  select (select count(*) from gone) + (select count(*) from undone) into done.history;
+  done.history := turno.history_sweep(keep_history, batch);
 
   select * into gone_events
   from turno.outbox_sweep(keep_completed, keep_archive, keep_seen, batch);

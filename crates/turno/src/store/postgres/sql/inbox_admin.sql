@@ -317,14 +317,20 @@ as $$
     order by t.run_at
     limit 1)
     union all
-    -- Those that wait for their group, or were committed late.
+    -- Those that wait for their group, or were committed late: above the floor, if there are no groups. What waits for a time is
+    -- passed, but not without an end.
     (select t.pushed_at
     from (
       select i.queue_priority, i.id, i.pushed_at
-      from turno.inbox_item i
-      where i.queue_priority = inbox_oldest.queue_id * 4 + p
-        and i.id <= c.at_id[p + 1]
-        and i.run_at is null
+      from (
+        select m.queue_priority, m.id, m.pushed_at, m.run_at
+        from turno.inbox_item m
+        where m.queue_priority = inbox_oldest.queue_id * 4 + p
+          and m.id > case when (select q.grouped from turno.inbox_queue q where q.id = inbox_oldest.queue_id) then 0 else c.floor_id[p + 1] end
+          and m.id <= c.at_id[p + 1]
+        order by m.id
+        limit 10000) i
+      where i.run_at is null
       order by i.id
       limit 1000) t
     where not exists (

@@ -41,58 +41,10 @@ declare
     and array_position(descriptions, '') is null
     and array_position(hosts, '') is null;
 begin
-  -- Free locks, for the first caller of each; with plainly valid arguments only, as in lock_acquire.
-  for taken in
-    with asked as (
-      select distinct on (a.resource) a.*
-      from unnest(resources, owners, ttls, users, services, descriptions, hosts, pids, requests)
-        with ordinality a(resource, owner, ttl, "user", service, description, host, pid, request, place)
-      where a.ttl between '1 millisecond' and '24 hours'
-        and a.request is not null
-        and octet_length(concat(a.owner, a."user", a.service, a.description, a.host)) < 250
-        and (plain or turno.lock_is_plain(a.owner, a."user", a.service, a.description, a.host))
-      order by a.resource, a.place),
-    -- One by one (lateral), and changed where they were found (ctid): no statistics can turn the join round.
-    free as materialized (
-      select a.*, f.at
-      from asked a
-      cross join lateral (
-        select k.ctid as at
-        from turno.lock k
-        where k.resource = a.resource
-          and k.holds = 0
-          and turno.lock_is_takeable(k, a.owner)
-        for update skip locked) f)
-    update turno.lock t
-    set token       = greatest(t.token + 1, tick),
-        mode        = 'exclusive',
-        owner       = f.owner,
-        holds       = 1,
-        acquired_at = clock_timestamp(),
-        expires_at  = clock_timestamp() + f.ttl,
-        min_until   = null,
-        max_until   = null,
-        "user"      = f."user",
-        service     = f.service,
-        description = f.description,
-        host        = f.host,
-        pid         = f.pid,
-        hold_ids    = array[f.request],
-        requests    = '{}'
-    from free f
-    where t.ctid = f.at
-    returning f.place, row(
-      'acquired', t.resource, t.owner, t.token, t.holds, t.acquired_at, t.expires_at,
-      t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome as answer
-  loop
-    done[taken.place] := true;
-    place := taken.place;
-    answer := taken.answer;
-    return next;
-  end loop;
-
-  -- Held locks: busy, with the holder.
-  if not (true = all (done)) then
+  -- Held ones first, which costs little beside the statement for free ones; and again, for those who asked for the same lock as
+  -- one who has just got it.
+  for pass in 1..2 loop
+    -- Held ones: busy, with the holder.
     for taken in
       select
         a.place,
@@ -102,13 +54,14 @@ begin
             'busy', t.resource, t.owner, null, t.holds, t.acquired_at, t.expires_at,
             t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome
         end as answer
-      from unnest(resources, owners) with ordinality a(resource, owner, place)
+      from unnest(resources, owners, done) with ordinality a(resource, owner, done, place)
       cross join lateral (
         select *
         from turno.lock k
         where k.resource = a.resource
         offset 0) t
-      where (t.mode = 'shared' or t.owner <> a.owner)
+      where not a.done
+        and (t.mode = 'shared' or t.owner <> a.owner)
         and turno.lock_is_taken(t)
     loop
       done[taken.place] := true;
@@ -116,7 +69,60 @@ begin
       answer := taken.answer;
       return next;
     end loop;
-  end if;
+    exit when pass = 2 or true = all (done);
+
+    -- Free ones, for the first caller of each; with plainly valid arguments only, as in lock_acquire.
+    for taken in
+      with asked as (
+        select distinct on (a.resource) a.*
+        from unnest(resources, owners, ttls, users, services, descriptions, hosts, pids, requests, done)
+          with ordinality a(resource, owner, ttl, "user", service, description, host, pid, request, done, place)
+        where not a.done
+          and a.ttl between '1 millisecond' and '24 hours'
+          and a.request is not null
+          and octet_length(concat(a.owner, a."user", a.service, a.description, a.host)) < 250
+          and (plain or turno.lock_is_plain(a.owner, a."user", a.service, a.description, a.host))
+        order by a.resource, a.place),
+      -- One by one (lateral), and changed where they were found (ctid): no statistics can turn the join round.
+      free as materialized (
+        select a.*, f.at
+        from asked a
+        cross join lateral (
+          select k.ctid as at
+          from turno.lock k
+          where k.resource = a.resource
+            and k.holds = 0
+            and turno.lock_is_takeable(k, a.owner)
+          for update skip locked) f)
+      update turno.lock t
+      set token       = greatest(t.token + 1, tick),
+          mode        = 'exclusive',
+          owner       = f.owner,
+          holds       = 1,
+          acquired_at = clock_timestamp(),
+          expires_at  = clock_timestamp() + f.ttl,
+          min_until   = null,
+          max_until   = null,
+          "user"      = f."user",
+          service     = f.service,
+          description = f.description,
+          host        = f.host,
+          pid         = f.pid,
+          hold_ids    = array[f.request],
+          requests    = '{}'
+      from free f
+      where t.ctid = f.at
+      returning f.place, row(
+        'acquired', t.resource, t.owner, t.token, t.holds, t.acquired_at, t.expires_at,
+        t.expires_at - clock_timestamp(), t."user", t.service, t.description)::turno.lock_outcome as answer
+    loop
+      done[taken.place] := true;
+      place := taken.place;
+      answer := taken.answer;
+      return next;
+    end loop;
+    exit when true = all (done);
+  end loop;
 
   -- New ones, as lock_create makes them: an insert may not wait for another's, and the floor is read after it.
   if not (true = all (done)) then

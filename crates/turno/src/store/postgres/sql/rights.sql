@@ -15,7 +15,9 @@ begin
     select
       p.oid::regprocedure as name,
       starts_with(p.proname, 'lock_')
-        or p.proname in ('inbox_push', 'inbox_complete', 'outbox_emit', 'once_begin', 'once_complete') as finds_by_key,
+        or p.proname in (
+          'inbox_push', 'inbox_complete', 'outbox_emit', 'once_begin', 'once_complete', 'inbox_sweep', 'inbox_sweep_failed',
+          'outbox_sweep', 'once_sweep', 'history_sweep') as finds_by_key,
       p.proname in ('inbox_claim', 'inbox_complete_and_claim') as claims_one
     from pg_proc p
     where p.pronamespace = 'turno'::regnamespace
@@ -24,7 +26,9 @@ begin
         and p.prosecdef
         -- Those in SQL only pass their arguments on.
         and p.prolang = (select l.oid from pg_language l where l.lanname = 'plpgsql')
-        or p.proname in ('inbox_upkeep', 'inbox_claim_due', 'inbox_queue_learn', 'inbox_free', 'once_is_full'))
+        or p.proname in (
+          'inbox_upkeep', 'inbox_claim_due', 'inbox_queue_learn', 'inbox_free', 'once_is_full', 'inbox_sweep', 'inbox_sweep_failed',
+          'outbox_sweep', 'once_sweep', 'history_sweep'))
   loop
     -- A table without an index that would fit is still read as a whole, at a cost that is so high that it would be compiled.
     execute format('alter function %s set enable_seqscan = off set jit = off', f.name);
