@@ -102,8 +102,8 @@ impl Bench {
         let mut table = Table::new(title, "pairs/s");
         table.add(ALONE, alone);
         table.add(ETCD, etcd);
-        table.against("turno serve", together, ALONE, Some(3.0));
-        table.against("turno serve", together, ETCD, Some(1.0));
+        table.against("turno serve", together, ALONE, Some(4.0));
+        table.against("turno serve", together, ETCD, Some(3.0));
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! A line for each minute, and tables with the first and the last one.
+//! A line for each minute, and tables with some of them.
 
 use std::time::Duration;
 
@@ -82,13 +82,13 @@ pub fn line(number: usize, minute: &Minute) {
     );
 }
 
-/// Prints the tables of the last minute, and records the first and the last one of each run.
+/// Prints the tables of the last minute. Records them, and the totals of the first minute and of every fifth one.
 pub fn print(kinds: &[Kind], runs: &[(&str, Vec<Minute>)]) {
     let subject = "Growth under a steady load on PostgreSQL: rate, latency and size";
     for (other, minutes) in runs {
-        for (name, minute) in [("first", minutes.first()), ("last", minutes.last())] {
-            if let Some(minute) = minute {
-                totals(subject, &format!("{other}, {name} minute"), kinds, minute);
+        for (number, minute) in (1_usize..).zip(minutes) {
+            if number == 1 || number.is_multiple_of(5) {
+                totals(subject, &format!("{other}, minute {number}"), kinds, minute);
             }
         }
     }
@@ -103,13 +103,13 @@ pub fn print(kinds: &[Kind], runs: &[(&str, Vec<Minute>)]) {
 fn totals(subject: &str, peer: &str, kinds: &[Kind], minute: &Minute) {
     let add = |value: f64, unit: &str| record::add(Row::new(subject, peer, value, unit));
     add(minute.per_second(), "per second");
-    add(minute.all.quantile_ms(0.5), "ms p50");
     add(minute.all.quantile_ms(0.99), "ms p99");
     for (kind, times) in kinds.iter().zip(&minute.kinds) {
         add(times.quantile_ms(0.99), &p99(*kind));
     }
     add(minute.sum(|table| table.table_mb), "MB tables");
     add(minute.sum(|table| table.index_mb), "MB indexes");
+    add(minute.sum(|table| table.dead_rows), "dead rows");
 }
 
 fn tables(subject: &str, first: &[Table], last: &[Table]) {

@@ -38,7 +38,7 @@ pub async fn run(items: usize) -> Result<()> {
         peer.map(|m| m.per_second),
     );
     let rate = work::drain(&inbox, items, 1, 1000).await?;
-    table.against("turno", rate, "effectum (synchronous = normal)", Some(3.0));
+    table.against("turno", rate, "effectum (synchronous = normal)", Some(10.0));
 
     let mut table = Table::new(
         "Inbox on SQLite: an idle worker, from push to handler, median",

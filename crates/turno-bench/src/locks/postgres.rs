@@ -55,7 +55,7 @@ pub async fn run(run: &Run) -> Result<()> {
         None,
     );
     let ours = run.rate(vec![turno.clone(); CLIENTS], TurnoPair).await?;
-    table.against("turno", ours, PAIR, Some(0.7));
+    table.against("turno", ours, PAIR, Some(0.8));
     table.against("turno", ours, PAIR_HISTORY, None);
     table.against(
         "ShedLock's statements (no token, no history)",
@@ -114,7 +114,7 @@ pub async fn run(run: &Run) -> Result<()> {
         "turno",
         run.rate(vec![turno.clone(); CLIENTS], TurnoBusy).await?,
         READ,
-        Some(0.7),
+        Some(0.95),
     );
     held.release().await?;
 

@@ -31,7 +31,7 @@ pub async fn run(run: &Run) -> Result<()> {
         ALONE,
         alone,
         "bare rusqlite, the same two row changes and the history row",
-        None,
+        Some(0.8),
     );
     for tasks in [8, 64, 256] {
         let rate = run.rate(vec![turno.clone(); tasks], Pair).await?;
