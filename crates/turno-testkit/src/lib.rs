@@ -7,6 +7,8 @@
 //! - [`proxy`]: a network that can be cut, black-holed, or made to lose one response;
 //! - [`process`]: child processes that are stopped, continued and killed;
 //! - [`faults`]: stores and lossy connections for tests of real processes under faults;
+//! - [`history`]: recorded histories, and checkers of Turno's promises;
+//! - [`interleave`]: statements of several sessions in every order;
 //! - [`load`]: tasks that acquire locks and record the results;
 //! - [`sql`]: connections and statements of tests on PostgreSQL;
 //! - [`supabase`]: the roles and schemas of a Supabase project;
@@ -22,6 +24,10 @@ mod eventually;
 mod faketime;
 #[cfg(feature = "suite")]
 pub mod faults;
+#[cfg(feature = "suite")]
+pub mod history;
+#[cfg(feature = "suite")]
+pub mod interleave;
 #[cfg(feature = "suite")]
 pub mod load;
 #[cfg(feature = "suite")]

@@ -58,6 +58,7 @@ impl TcpProxy {
         let addr = listener.local_addr()?;
         let shared = Arc::new(SharedState {
             flowing: watch::Sender::new(true),
+            delay: watch::Sender::new(Duration::ZERO),
             lose_answer: AtomicBool::new(false),
         });
         let tasks = Tasks::spawn(listener, target, &shared);
@@ -102,6 +103,11 @@ impl TcpProxy {
         self.shared.flowing.send_replace(false);
     }
 
+    /// Holds all data back for this time from now on, in both directions, as a slow network does. Zero ends it.
+    pub fn delay(&self, by: Duration) {
+        self.shared.delay.send_replace(by);
+    }
+
     /// Ends a [`cut`](Self::cut) or [`black_hole`](Self::black_hole). Connections that were cut stay closed.
     ///
     /// Cancel-safe.
@@ -141,6 +147,8 @@ impl Drop for TcpProxy {
 #[derive(Debug)]
 struct SharedState {
     flowing: watch::Sender<bool>,
+    /// How long each piece of data is held back.
+    delay: watch::Sender<Duration>,
     /// If set, the next request loses its response.
     lose_answer: AtomicBool,
 }
@@ -257,6 +265,7 @@ async fn forward_requests(
         if shared.lose_answer.swap(false, Ordering::SeqCst) {
             loss.chosen.store(true, Ordering::SeqCst);
         }
+        hold_back(shared).await;
         write(&to, &chunk[..size], shared).await?;
     }
 }
@@ -280,8 +289,16 @@ async fn forward_answers(
         if loss.chosen.load(Ordering::SeqCst) {
             loss.answered.cancel();
         } else {
+            hold_back(shared).await;
             write(&to, &chunk[..size], shared).await?;
         }
+    }
+}
+
+async fn hold_back(shared: &SharedState) {
+    let by = *shared.delay.borrow();
+    if !by.is_zero() {
+        tokio::time::sleep(by).await;
     }
 }
 

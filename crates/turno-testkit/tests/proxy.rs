@@ -162,3 +162,17 @@ async fn a_commit_whose_answer_is_lost_is_committed() {
     let rows = direct.query("select n from t", &[]).await.unwrap();
     assert_eq!(rows.len(), 1);
 }
+
+#[tokio::test]
+async fn a_delay_holds_data_back_until_it_ends() {
+    let proxy = TcpProxy::start(echo().await).await.unwrap();
+    let mut stream = TcpStream::connect(proxy.addr()).await.unwrap();
+    round_trip(&mut stream, b"fast").await;
+    proxy.delay(A_WHILE);
+    let began = std::time::Instant::now();
+    round_trip(&mut stream, b"slow").await;
+    // Both directions are held back.
+    assert!(began.elapsed() >= 2 * A_WHILE);
+    proxy.delay(Duration::ZERO);
+    round_trip(&mut stream, b"fast again").await;
+}

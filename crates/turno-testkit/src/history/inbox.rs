@@ -1,0 +1,716 @@
+//! Inbox: no item lost, none completed twice, groups in order and one at a time, limits kept.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Operation, Violation};
+
+/// What a process asks of the inbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Call {
+    /// Pushes an item.
+    Push {
+        /// Queue.
+        queue: String,
+        /// Name of the item, in its payload. Unique.
+        name: String,
+        /// Group.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<String>,
+        /// Unique key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+    },
+    /// Runs the handler of an item, which writes its effect and completes the item in one transaction.
+    Handle {
+        /// Queue.
+        queue: String,
+        /// Name of the item.
+        name: String,
+        /// Id of the item.
+        item: i64,
+        /// Number of the attempt. Each claim has another one.
+        attempt: u32,
+        /// Group.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<String>,
+    },
+}
+
+/// What a process is told about the inbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// The item is stored.
+    Pushed {
+        /// Id of the item.
+        item: i64,
+    },
+    /// There is an item with this key.
+    Duplicate {
+        /// Id of that item.
+        item: i64,
+    },
+    /// The effect and the completion are committed.
+    Completed {
+        /// When the commit was sent. The claim was live until then.
+        commit_us: i64,
+    },
+    /// The claim is lost; nothing was written.
+    Refused,
+    /// The handler failed by itself, before its commit.
+    Failed,
+}
+
+/// An effect in the application's own table, in the order of commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effect {
+    /// Name of the item.
+    pub name: String,
+    /// Attempt that wrote it.
+    pub attempt: u32,
+}
+
+/// The state at the end of a run.
+#[derive(Debug, Clone, Default)]
+pub struct End {
+    /// All effects, in the order of their commits.
+    pub effects: Vec<Effect>,
+    /// Names of the items that still wait or run.
+    pub waiting: Vec<String>,
+    /// Names of the items that failed too often.
+    pub dead: Vec<String>,
+    /// Largest number of items of each queue that may run at the same time.
+    pub limits: HashMap<String, usize>,
+}
+
+type Op = Operation<Call, Answer>;
+
+const NOT_LOST: &str = "inbox: no item is lost";
+const ONCE: &str = "inbox: an item is completed at most once";
+const NOT_INVENTED: &str = "inbox: only what was pushed runs";
+const KEYS: &str = "inbox: one item for a key";
+const CLAIMS: &str = "inbox: one live claim";
+const EFFECTS: &str = "inbox: an effect is there if and only if the item was completed";
+const ORDER: &str = "inbox: a group runs in order";
+const ALONE: &str = "inbox: a group runs one at a time";
+const LIMITS: &str = "inbox: limits are kept";
+
+/// Checks all operations and the state at the end.
+pub fn check(operations: &[Op], end: &End) -> Vec<Violation> {
+    let pushes = Pushes::of(operations);
+    let handles = handles(operations);
+    let mut violations = Violations(Vec::new());
+    nothing_lost(&pushes, end, &mut violations);
+    nothing_doubled(end, &mut violations);
+    keys(operations, &mut violations);
+    claims(&handles, &mut violations);
+    effects(&handles, end, &mut violations);
+    groups(operations, &handles, end, &mut violations);
+    limits(&handles, end, &mut violations);
+    violations.0
+}
+
+struct Violations(Vec<Violation>);
+
+impl Violations {
+    fn add(&mut self, promise: &'static str, what: String) {
+        self.0.push(Violation { promise, what });
+    }
+}
+
+/// Names of items, by the outcome of their pushes.
+#[derive(Default)]
+struct Pushes<'a> {
+    asked: HashSet<&'a str>,
+    stored: BTreeSet<&'a str>,
+    duplicate: HashSet<&'a str>,
+}
+
+impl<'a> Pushes<'a> {
+    fn of(operations: &'a [Op]) -> Self {
+        let mut pushes = Pushes::default();
+        for operation in operations {
+            if let Call::Push { name, .. } = &operation.call {
+                pushes.asked.insert(name);
+                match operation.answer {
+                    Some(Answer::Pushed { .. }) => _ = pushes.stored.insert(name),
+                    Some(Answer::Duplicate { .. }) => _ = pushes.duplicate.insert(name),
+                    _ => {}
+                }
+            }
+        }
+        pushes
+    }
+}
+
+/// Call, return and number of a push.
+type Push = (i64, i64, i64);
+
+/// One run of a handler.
+struct Handle<'a> {
+    process: &'a str,
+    queue: &'a str,
+    name: &'a str,
+    item: i64,
+    attempt: u32,
+    group: Option<&'a str>,
+    began_us: i64,
+    answer: Option<&'a Answer>,
+}
+
+impl<'a> Handle<'a> {
+    fn of(operation: &'a Op) -> Option<Self> {
+        let Call::Handle {
+            queue,
+            name,
+            item,
+            attempt,
+            group,
+        } = &operation.call
+        else {
+            return None;
+        };
+        Some(Handle {
+            process: &operation.process,
+            queue,
+            name,
+            item: *item,
+            attempt: *attempt,
+            group: group.as_deref(),
+            began_us: operation.call_us,
+            answer: operation.answer.as_ref(),
+        })
+    }
+
+    /// Until when its claim was certainly live.
+    fn live_until_us(&self) -> Option<i64> {
+        match self.answer {
+            Some(Answer::Completed { commit_us }) => Some(*commit_us),
+            _ => None,
+        }
+    }
+}
+
+fn handles(operations: &[Op]) -> Vec<Handle<'_>> {
+    operations.iter().filter_map(Handle::of).collect()
+}
+
+fn nothing_lost(pushes: &Pushes<'_>, end: &End, violations: &mut Violations) {
+    let mut there: HashSet<&str> = end
+        .effects
+        .iter()
+        .map(|effect| effect.name.as_str())
+        .collect();
+    there.extend(end.waiting.iter().map(String::as_str));
+    there.extend(end.dead.iter().map(String::as_str));
+    for name in &pushes.stored {
+        if !there.contains(name) {
+            violations.add(
+                NOT_LOST,
+                format!("{name} was pushed, and is neither done nor there"),
+            );
+        }
+    }
+    for name in there {
+        if !pushes.asked.contains(name) {
+            violations.add(NOT_INVENTED, format!("{name} was never pushed"));
+        }
+        if pushes.duplicate.contains(name) {
+            violations.add(
+                KEYS,
+                format!("{name} was answered as a duplicate, and is there"),
+            );
+        }
+    }
+}
+
+fn nothing_doubled(end: &End, violations: &mut Violations) {
+    let mut done = HashSet::new();
+    for effect in &end.effects {
+        if !done.insert(effect.name.as_str()) {
+            violations.add(ONCE, format!("{} has several effects", effect.name));
+        }
+    }
+    let mut left = HashSet::new();
+    for name in end.waiting.iter().chain(&end.dead) {
+        if !left.insert(name.as_str()) {
+            violations.add(ONCE, format!("{name} is there twice"));
+        }
+        if done.contains(name.as_str()) {
+            violations.add(ONCE, format!("{name} is done, and still there"));
+        }
+    }
+}
+
+/// Pushes with one key: one is stored, the others name its item.
+fn keys(operations: &[Op], violations: &mut Violations) {
+    let mut stored: HashMap<(&str, &str), i64> = HashMap::new();
+    let mut unknown: HashSet<(&str, &str)> = HashSet::new();
+    for operation in operations {
+        let Call::Push {
+            queue,
+            key: Some(key),
+            ..
+        } = &operation.call
+        else {
+            continue;
+        };
+        match operation.answer {
+            Some(Answer::Pushed { item }) => {
+                if let Some(other) = stored.insert((queue, key), item) {
+                    violations.add(
+                        KEYS,
+                        format!("{queue}, {key}: {other} and {item} are stored"),
+                    );
+                }
+            }
+            None => _ = unknown.insert((queue, key)),
+            _ => {}
+        }
+    }
+    for operation in operations {
+        if let (
+            Call::Push {
+                queue,
+                key: Some(key),
+                ..
+            },
+            Some(Answer::Duplicate { item }),
+        ) = (&operation.call, &operation.answer)
+        {
+            match stored.get(&(queue.as_str(), key.as_str())) {
+                Some(of) if of == item => {}
+                None if unknown.contains(&(queue.as_str(), key.as_str())) => {}
+                of => violations.add(
+                    KEYS,
+                    format!("{queue}, {key}: a duplicate of {item}, not of {of:?}"),
+                ),
+            }
+        }
+    }
+}
+
+/// A completion is proof that the claim was live: no other attempt has the same number, and none is newer.
+fn claims(handles: &[Handle<'_>], violations: &mut Violations) {
+    let mut by_item: BTreeMap<i64, Vec<&Handle<'_>>> = BTreeMap::new();
+    for handle in handles {
+        by_item.entry(handle.item).or_default().push(handle);
+    }
+    for (item, handles) in by_item {
+        let mut attempts: HashMap<u32, &str> = HashMap::new();
+        for handle in &handles {
+            if let Some(other) = attempts.insert(handle.attempt, handle.process) {
+                let (attempt, process) = (handle.attempt, handle.process);
+                violations.add(
+                    CLAIMS,
+                    format!("{item}: {other} and {process} had attempt {attempt}"),
+                );
+            }
+        }
+        for completed in handles
+            .iter()
+            .filter(|handle| handle.live_until_us().is_some())
+        {
+            for newer in handles
+                .iter()
+                .filter(|other| other.attempt > completed.attempt)
+            {
+                let (done, began) = (completed.attempt, newer.attempt);
+                violations.add(
+                    CLAIMS,
+                    format!("{item}: attempt {done} was completed, and {began} began"),
+                );
+            }
+        }
+    }
+}
+
+fn effects(handles: &[Handle<'_>], end: &End, violations: &mut Violations) {
+    let there: HashSet<(&str, u32)> = end
+        .effects
+        .iter()
+        .map(|effect| (effect.name.as_str(), effect.attempt))
+        .collect();
+    let mut began = HashSet::new();
+    for handle in handles {
+        let key = (handle.name, handle.attempt);
+        began.insert(key);
+        let is_there = there.contains(&key);
+        match handle.answer {
+            Some(Answer::Completed { .. }) if !is_there => {
+                violations.add(EFFECTS, format!("{key:?} was completed and has no effect"));
+            }
+            Some(Answer::Refused | Answer::Failed) if is_there => {
+                violations.add(
+                    EFFECTS,
+                    format!("{key:?} was refused or failed, and has an effect"),
+                );
+            }
+            _ => {}
+        }
+    }
+    for key in there.difference(&began) {
+        violations.add(EFFECTS, format!("{key:?} has an effect and never began"));
+    }
+}
+
+fn groups(operations: &[Op], handles: &[Handle<'_>], end: &End, violations: &mut Violations) {
+    // One push after the other: the ids, and so the order, follow.
+    let mut pushed: BTreeMap<(&str, &str), Vec<Push>> = BTreeMap::new();
+    for operation in operations {
+        if let (
+            Call::Push {
+                queue,
+                group: Some(group),
+                ..
+            },
+            Some(Answer::Pushed { item }),
+        ) = (&operation.call, &operation.answer)
+        {
+            let times = (operation.call_us, operation.return_us, *item);
+            pushed.entry((queue, group)).or_default().push(times);
+        }
+    }
+    for ((queue, group), mut pushes) in pushed {
+        pushes.sort_unstable();
+        let mut returned: Vec<(i64, i64)> =
+            pushes.iter().map(|(_, at, item)| (*at, *item)).collect();
+        returned.sort_unstable();
+        let mut earlier = returned.into_iter().peekable();
+        let mut newest = i64::MIN;
+        for (call_us, _, item) in pushes {
+            while let Some((_, before)) = earlier.next_if(|(at, _)| *at < call_us) {
+                newest = newest.max(before);
+            }
+            if item < newest {
+                violations.add(
+                    ORDER,
+                    format!("{queue}, {group}: {item} was pushed after {newest}"),
+                );
+            }
+        }
+    }
+    let mut by_name: HashMap<(&str, u32), &Handle<'_>> = HashMap::new();
+    for handle in handles {
+        by_name.insert((handle.name, handle.attempt), handle);
+    }
+    let mut last: HashMap<(&str, &str), &Handle<'_>> = HashMap::new();
+    for effect in &end.effects {
+        let Some(handle) = by_name.get(&(effect.name.as_str(), effect.attempt)) else {
+            continue;
+        };
+        let Some(group) = handle.group else {
+            continue;
+        };
+        let Some(before) = last.insert((handle.queue, group), handle) else {
+            continue;
+        };
+        let (queue, first, second) = (handle.queue, before.item, handle.item);
+        if second < first {
+            violations.add(
+                ORDER,
+                format!("{queue}, {group}: {second} was completed after {first}"),
+            );
+        }
+        if before
+            .live_until_us()
+            .is_some_and(|until_us| handle.began_us < until_us)
+        {
+            violations.add(
+                ALONE,
+                format!("{queue}, {group}: {second} began while {first} ran"),
+            );
+        }
+    }
+}
+
+/// Counts the claims that were certainly live at the same time.
+fn limits(handles: &[Handle<'_>], end: &End, violations: &mut Violations) {
+    let mut changes: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
+    for handle in handles {
+        if let Some(until_us) = handle.live_until_us() {
+            let of = changes.entry(handle.queue).or_default();
+            of.push((handle.began_us, 1));
+            of.push((until_us, -1));
+        }
+    }
+    for (queue, mut changes) in changes {
+        let Some(limit) = end.limits.get(queue) else {
+            continue;
+        };
+        changes.sort_unstable();
+        let mut running = 0_i64;
+        for (at_us, change) in changes {
+            running += change;
+            if running > i64::try_from(*limit).unwrap_or(i64::MAX) {
+                violations.add(
+                    LIMITS,
+                    format!("{queue}: {running} ran at {at_us}, not {limit}"),
+                );
+                break;
+            }
+        }
+    }
+}
+
+/// Forged histories: one that keeps all promises, and changes of it of which each breaks one.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(process: &str, times: (i64, i64), call: Call, answer: Option<Answer>) -> Op {
+        Operation {
+            process: process.to_owned(),
+            call_us: times.0,
+            return_us: if answer.is_some() { times.1 } else { i64::MAX },
+            call,
+            answer,
+        }
+    }
+
+    fn push(times: (i64, i64), name: &str, group: Option<&str>, answer: Option<Answer>) -> Op {
+        let call = Call::Push {
+            queue: "q".to_owned(),
+            name: name.to_owned(),
+            group: group.map(str::to_owned),
+            key: None,
+        };
+        op("client", times, call, answer)
+    }
+
+    fn keyed(times: (i64, i64), name: &str, key: &str, answer: Option<Answer>) -> Op {
+        let call = Call::Push {
+            queue: "q".to_owned(),
+            name: name.to_owned(),
+            group: None,
+            key: Some(key.to_owned()),
+        };
+        op("client", times, call, answer)
+    }
+
+    fn handle(
+        times: (i64, i64),
+        item: i64,
+        attempt: u32,
+        group: Option<&str>,
+        answer: Option<Answer>,
+    ) -> Op {
+        let call = Call::Handle {
+            queue: "q".to_owned(),
+            name: format!("i{item}"),
+            item,
+            attempt,
+            group: group.map(str::to_owned),
+        };
+        op("worker", times, call, answer)
+    }
+
+    fn done(began_us: i64, item: i64, attempt: u32, group: Option<&str>, commit_us: i64) -> Op {
+        let answer = Some(Answer::Completed { commit_us });
+        handle((began_us, commit_us + 1), item, attempt, group, answer)
+    }
+
+    fn stored(item: i64) -> Option<Answer> {
+        Some(Answer::Pushed { item })
+    }
+
+    fn effect(item: i64, attempt: u32) -> Effect {
+        Effect {
+            name: format!("i{item}"),
+            attempt,
+        }
+    }
+
+    /// Items 1 to 3 of a group, item 4 with a lost answer, item 5 that fails once, item 6 that dies, item 7 that waits.
+    fn honest() -> (Vec<Op>, End) {
+        let g = Some("g");
+        let operations = vec![
+            push((0, 1), "i1", g, stored(1)),
+            push((2, 3), "i2", g, stored(2)),
+            push((4, 5), "i3", g, stored(3)),
+            push((6, 0), "i4", None, None),
+            push((7, 8), "i5", None, stored(5)),
+            push((7, 9), "i6", None, stored(6)),
+            push((7, 9), "i7", None, stored(7)),
+            done(10, 1, 1, g, 12),
+            done(14, 2, 1, g, 16),
+            // A worker that was stopped for too long, and the one after it.
+            handle((18, 50), 3, 1, g, Some(Answer::Refused)),
+            done(30, 3, 2, g, 32),
+            handle((20, 0), 4, 1, None, None),
+            handle((20, 22), 5, 1, None, Some(Answer::Failed)),
+            done(24, 5, 2, None, 26),
+            handle((20, 22), 6, 1, None, Some(Answer::Failed)),
+        ];
+        let end = End {
+            effects: vec![effect(1, 1), effect(2, 1), effect(5, 2), effect(3, 2)],
+            waiting: vec!["i4".to_owned(), "i7".to_owned()],
+            dead: vec!["i6".to_owned()],
+            limits: HashMap::from([("q".to_owned(), 2)]),
+        };
+        (operations, end)
+    }
+
+    #[track_caller]
+    fn rejects(promise: &str, change: impl FnOnce(&mut Vec<Op>, &mut End)) {
+        let (mut operations, mut end) = honest();
+        change(&mut operations, &mut end);
+        let violations = check(&operations, &end);
+        assert!(
+            violations
+                .iter()
+                .any(|violation| violation.promise == promise),
+            "{promise:?} is not in {violations:#?}"
+        );
+    }
+
+    #[test]
+    fn an_honest_history_is_accepted() {
+        let (operations, end) = honest();
+        assert_eq!(check(&operations, &end), []);
+    }
+
+    #[test]
+    fn an_unanswered_push_and_an_unanswered_handler_may_have_happened() {
+        let (operations, mut end) = honest();
+        end.waiting.remove(0);
+        assert_eq!(check(&operations, &end), []);
+        end.effects.push(effect(4, 1));
+        assert_eq!(check(&operations, &end), []);
+    }
+
+    #[test]
+    fn a_lost_item_is_rejected() {
+        rejects(NOT_LOST, |_, end| _ = end.waiting.pop());
+    }
+
+    #[test]
+    fn a_lost_dead_item_is_rejected() {
+        rejects(NOT_LOST, |_, end| end.dead.clear());
+    }
+
+    #[test]
+    fn a_second_effect_is_rejected() {
+        rejects(ONCE, |_, end| end.effects.push(effect(5, 1)));
+    }
+
+    #[test]
+    fn an_item_that_is_done_and_still_there_is_rejected() {
+        rejects(ONCE, |_, end| end.waiting.push("i5".to_owned()));
+    }
+
+    #[test]
+    fn an_item_that_is_there_twice_is_rejected() {
+        rejects(ONCE, |_, end| end.dead.push("i7".to_owned()));
+    }
+
+    #[test]
+    fn an_item_that_was_never_pushed_is_rejected() {
+        rejects(NOT_INVENTED, |_, end| end.waiting.push("i99".to_owned()));
+    }
+
+    #[test]
+    fn a_completion_without_effect_is_rejected() {
+        rejects(EFFECTS, |_, end| {
+            end.effects.retain(|effect| effect.name != "i5")
+        });
+    }
+
+    #[test]
+    fn an_effect_of_a_refused_handler_is_rejected() {
+        rejects(EFFECTS, |_, end| end.effects[3].attempt = 1);
+    }
+
+    #[test]
+    fn an_effect_without_a_handler_is_rejected() {
+        rejects(EFFECTS, |_, end| end.effects.push(effect(7, 1)));
+    }
+
+    #[test]
+    fn two_claims_with_one_number_are_rejected() {
+        rejects(CLAIMS, |operations, _| {
+            operations.push(handle((25, 29), 5, 2, None, Some(Answer::Refused)));
+        });
+    }
+
+    #[test]
+    fn a_claim_after_the_completion_is_rejected() {
+        rejects(CLAIMS, |operations, _| {
+            operations.push(handle((40, 0), 5, 3, None, None));
+        });
+    }
+
+    #[test]
+    fn a_group_out_of_order_is_rejected() {
+        rejects(ORDER, |_, end| end.effects.swap(0, 1));
+    }
+
+    #[test]
+    fn ids_of_a_group_that_go_back_are_rejected() {
+        rejects(ORDER, |operations, _| {
+            let late = push((60, 61), "i0", Some("g"), stored(0));
+            operations.push(late);
+        });
+    }
+
+    #[test]
+    fn two_of_a_group_at_the_same_time_are_rejected() {
+        rejects(ALONE, |operations, _| {
+            operations[8] = done(11, 2, 1, Some("g"), 16)
+        });
+    }
+
+    #[test]
+    fn more_than_the_limit_is_rejected() {
+        rejects(LIMITS, |_, end| {
+            end.limits = HashMap::from([("q".to_owned(), 0)])
+        });
+        rejects(LIMITS, |operations, end| {
+            end.limits = HashMap::from([("q".to_owned(), 1)]);
+            operations[13] = done(15, 5, 2, None, 26);
+        });
+    }
+
+    #[test]
+    fn keys_are_kept() {
+        let honest = [
+            keyed((0, 1), "a", "k", stored(1)),
+            keyed((2, 3), "b", "k", Some(Answer::Duplicate { item: 1 })),
+        ];
+        let end = End {
+            waiting: vec!["a".to_owned()],
+            ..End::default()
+        };
+        assert_eq!(check(&honest, &end), []);
+        let promises = |operations: &[Op], end: &End| -> Vec<&str> {
+            check(operations, end)
+                .iter()
+                .map(|violation| violation.promise)
+                .collect()
+        };
+        // Two items with one key.
+        let twice = [honest[0].clone(), keyed((2, 3), "b", "k", stored(2))];
+        assert!(promises(&twice, &end).contains(&KEYS));
+        // The duplicate of another item.
+        let other = [
+            honest[0].clone(),
+            keyed((2, 3), "b", "k", Some(Answer::Duplicate { item: 9 })),
+        ];
+        assert!(promises(&other, &end).contains(&KEYS));
+        // A duplicate that was stored.
+        let both = End {
+            waiting: vec!["a".to_owned(), "b".to_owned()],
+            ..End::default()
+        };
+        assert!(promises(&honest, &both).contains(&KEYS));
+        // The first one's answer was lost: its item is not known.
+        let lost = [
+            keyed((0, 1), "a", "k", None),
+            keyed((2, 3), "b", "k", Some(Answer::Duplicate { item: 1 })),
+        ];
+        assert_eq!(check(&lost, &end), []);
+    }
+}
