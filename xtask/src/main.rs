@@ -42,6 +42,9 @@ cargo xtask COMMAND
                   write the snapshot of advisories from a copy of the RustSec database, of that date
   dist [PROGRAM]  build the release package: program, manual, completions, service, alerts; or pack a
                   PROGRAM that was built already
+  campaign [--minutes 2] [--seed N] [--store postgres] [--report FILE]
+                  random work on all parts from several processes with faults, until the time is over; then check the
+                  recorded history. The store is postgres or sqlite. Another run with the seed makes the same faults
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
   bench calls     the cost of one call of each SQL function, and nothing else
   bench latency   latency at a fixed rate of arrivals, 50 and 80 % of the maximum, and nothing else
@@ -104,6 +107,10 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
         Some("contract") => {
             steps::step("what the tests need", || needs::provide(needs::TEST))?;
             steps::outside()
+        }
+        Some("campaign") => {
+            steps::step("what the campaign needs", || needs::provide(needs::TEST))?;
+            steps::campaign(arguments)
         }
         Some("words") => steps::step("words", words::check),
         Some("deny") => steps::step("dependencies", deny::check),

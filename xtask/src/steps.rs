@@ -145,6 +145,17 @@ pub fn outside() -> Result<()> {
     step("the HTTP contract", contract::check)
 }
 
+/// Runs a campaign of faults. The arguments are those of `turno-campaign run`.
+pub fn campaign(arguments: &[String]) -> Result<()> {
+    step("build the campaign", || {
+        let program = ["--bin", "turno-campaign"];
+        linted(&[&["build"], &TESTED[..], &program].concat())
+    })?;
+    let mut command = Command::new(target_folder()?.join("debug/turno-campaign"));
+    command.arg("run").args(arguments);
+    step("the campaign", || run(&mut command))
+}
+
 /// Builds the release package, with `program` or with a new build.
 pub fn dist(program: Option<&Path>) -> Result<()> {
     let built = match program {

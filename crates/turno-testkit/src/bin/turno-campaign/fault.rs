@@ -1,0 +1,314 @@
+//! Faults: what they do, and how they end.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use fastrand::Rng;
+use tokio::time::sleep;
+use tokio_postgres::NoTls;
+use turno_testkit::{PostgresServer, RabbitMq, TcpProxy};
+
+use crate::load::Role;
+use crate::processes::Slot;
+use crate::run::Store;
+
+/// Longer than any lease of the load.
+const LONGEST_PAUSE_MS: u64 = 3000;
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// A process is killed, and another one started.
+    Kill(Part),
+    /// A process is stopped for a while (SIGSTOP).
+    Stop(Part),
+    /// A client is started with a clock that is an hour off.
+    ClientClock,
+    /// PostgreSQL is killed, and recovers.
+    KillStore,
+    /// PostgreSQL is stopped, and started again.
+    RestartStore,
+    /// All sessions are ended by an administrator.
+    EndSessions,
+    /// All connections are closed, and new ones refused.
+    Cut,
+    /// Connections stay open, and nothing passes.
+    BlackHole,
+    /// Everything takes longer.
+    Delay,
+    /// The answer of one request is lost.
+    LoseAnswer,
+    /// Another session holds a snapshot.
+    HeldSnapshot,
+    /// Statements end after a few milliseconds.
+    StatementTimeout,
+    /// All connections are in use.
+    NoConnections,
+    /// Another process holds the lock of writers.
+    HeldWriter,
+    /// RabbitMQ is killed, and started again.
+    KillBroker,
+    /// RabbitMQ takes no messages.
+    BlockBroker,
+}
+
+/// The process of a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    Client,
+    Worker,
+    Relay,
+    Consumer,
+}
+
+impl Part {
+    fn role(self) -> Role {
+        match self {
+            Part::Client => Role::Client,
+            Part::Worker => Role::Worker,
+            Part::Relay => Role::Relay,
+            Part::Consumer => Role::Consumer,
+        }
+    }
+}
+
+/// Faults of processes and of the broker, on every store.
+const OF_PROCESSES: [Fault; 10] = [
+    Fault::Kill(Part::Client),
+    Fault::Kill(Part::Worker),
+    Fault::Kill(Part::Relay),
+    Fault::Kill(Part::Consumer),
+    Fault::Stop(Part::Client),
+    Fault::Stop(Part::Worker),
+    Fault::Stop(Part::Relay),
+    Fault::ClientClock,
+    Fault::KillBroker,
+    Fault::BlockBroker,
+];
+
+const OF_POSTGRES: [Fault; 10] = [
+    Fault::KillStore,
+    Fault::RestartStore,
+    Fault::EndSessions,
+    Fault::Cut,
+    Fault::BlackHole,
+    Fault::Delay,
+    Fault::LoseAnswer,
+    Fault::HeldSnapshot,
+    Fault::StatementTimeout,
+    Fault::NoConnections,
+];
+
+const OF_SQLITE: [Fault; 1] = [Fault::HeldWriter];
+
+impl Fault {
+    /// All faults of a store.
+    pub fn of(store: Store) -> Vec<Fault> {
+        let of_store = match store {
+            Store::Postgres => &OF_POSTGRES[..],
+            Store::Sqlite => &OF_SQLITE[..],
+        };
+        [&OF_PROCESSES[..], of_store].concat()
+    }
+
+    /// Name in the report.
+    pub fn name(self) -> String {
+        match self {
+            Fault::Kill(part) => format!("kill -9 of a {}", part.role().name()),
+            Fault::Stop(part) => format!("SIGSTOP of a {}", part.role().name()),
+            Fault::ClientClock => "a client with another clock".to_owned(),
+            Fault::KillStore => "kill -9 of PostgreSQL".to_owned(),
+            Fault::RestartStore => "restart of PostgreSQL".to_owned(),
+            Fault::EndSessions => "all sessions ended".to_owned(),
+            Fault::Cut => "connections cut".to_owned(),
+            Fault::BlackHole => "half-open connections".to_owned(),
+            Fault::Delay => "a slow network".to_owned(),
+            Fault::LoseAnswer => "an answer lost".to_owned(),
+            Fault::HeldSnapshot => "a snapshot held".to_owned(),
+            Fault::StatementTimeout => "statement_timeout".to_owned(),
+            Fault::NoConnections => "no connection left".to_owned(),
+            Fault::HeldWriter => "the writer's lock held".to_owned(),
+            Fault::KillBroker => "kill -9 of RabbitMQ".to_owned(),
+            Fault::BlockBroker => "RabbitMQ takes no messages".to_owned(),
+        }
+    }
+}
+
+/// What faults act on.
+pub struct World {
+    pub slots: Vec<Slot>,
+    pub broker: RabbitMq,
+    pub store: StoreServer,
+}
+
+/// The store, without the proxy.
+pub enum StoreServer {
+    Postgres {
+        server: Box<PostgresServer>,
+        proxy: TcpProxy,
+        database: String,
+    },
+    Sqlite {
+        file: String,
+    },
+}
+
+impl World {
+    /// Makes a fault, and ends it.
+    pub async fn make(&mut self, fault: Fault, rng: &mut Rng) -> Result<()> {
+        let pause = Duration::from_millis(rng.u64(100..LONGEST_PAUSE_MS));
+        match fault {
+            Fault::Kill(part) => self.slot(part, rng)?.replace(None),
+            Fault::Stop(part) => {
+                let slot = self.slot(part, rng)?;
+                slot.stop();
+                sleep(pause).await;
+                slot.cont();
+                Ok(())
+            }
+            Fault::ClientClock => {
+                let offset = if rng.bool() { "+1h" } else { "-1h" };
+                self.slot(Part::Client, rng)?.replace(Some(offset))
+            }
+            Fault::KillBroker => tokio::task::block_in_place(|| {
+                self.broker.kill_9()?;
+                self.broker.restart()
+            }),
+            Fault::BlockBroker => {
+                tokio::task::block_in_place(|| self.broker.block_publishers())?;
+                sleep(pause).await;
+                tokio::task::block_in_place(|| self.broker.unblock_publishers())
+            }
+            of_store => self.store.make(of_store, pause).await,
+        }
+    }
+
+    fn slot(&mut self, part: Part, rng: &mut Rng) -> Result<&mut Slot> {
+        let mut slots: Vec<&mut Slot> = self
+            .slots
+            .iter_mut()
+            .filter(|slot| slot.role == part.role())
+            .collect();
+        let chosen = rng.usize(..slots.len().max(1));
+        (chosen < slots.len())
+            .then(|| slots.swap_remove(chosen))
+            .with_context(|| format!("there is no {}", part.role().name()))
+    }
+}
+
+impl StoreServer {
+    async fn make(&self, fault: Fault, pause: Duration) -> Result<()> {
+        match self {
+            StoreServer::Sqlite { file } => {
+                if fault != Fault::HeldWriter {
+                    bail!("{fault:?} is not for SQLite");
+                }
+                let db = rusqlite::Connection::open(file)?;
+                db.busy_timeout(Duration::from_secs(30))?;
+                tokio::task::block_in_place(|| db.execute_batch("begin immediate"))?;
+                sleep(pause).await;
+                Ok(db.execute_batch("rollback")?)
+            }
+            StoreServer::Postgres {
+                server,
+                proxy,
+                database,
+            } => {
+                let postgres = Postgres {
+                    server,
+                    proxy,
+                    database,
+                };
+                postgres.make(fault, pause).await
+            }
+        }
+    }
+}
+
+struct Postgres<'a> {
+    server: &'a PostgresServer,
+    proxy: &'a TcpProxy,
+    database: &'a str,
+}
+
+impl Postgres<'_> {
+    async fn make(&self, fault: Fault, pause: Duration) -> Result<()> {
+        match fault {
+            Fault::KillStore => tokio::task::block_in_place(|| {
+                self.server.kill_9()?;
+                self.server.restart()
+            }),
+            Fault::RestartStore => tokio::task::block_in_place(|| self.server.restart()),
+            Fault::EndSessions => self.end_sessions(),
+            Fault::Cut => {
+                self.proxy.cut().await;
+                sleep(pause).await;
+                Ok(self.proxy.restore().await?)
+            }
+            Fault::BlackHole => {
+                self.proxy.black_hole();
+                sleep(pause).await;
+                Ok(self.proxy.restore().await?)
+            }
+            Fault::Delay => {
+                self.proxy.delay(Duration::from_millis(50));
+                sleep(pause).await;
+                self.proxy.delay(Duration::ZERO);
+                Ok(())
+            }
+            Fault::LoseAnswer => {
+                self.proxy.drop_next_answer();
+                Ok(())
+            }
+            Fault::HeldSnapshot => {
+                let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await?;
+                tokio::spawn(connection);
+                client
+                    .batch_execute("begin isolation level repeatable read; select 1")
+                    .await?;
+                sleep(pause).await;
+                Ok(client.batch_execute("rollback").await?)
+            }
+            Fault::StatementTimeout => {
+                let database = self.database;
+                self.administer(&format!(
+                    "alter database {database} set statement_timeout = '10ms'"
+                ))?;
+                self.end_sessions()?;
+                sleep(pause).await;
+                self.administer(&format!(
+                    "alter database {database} reset statement_timeout"
+                ))?;
+                self.end_sessions()
+            }
+            Fault::NoConnections => {
+                let mut open = Vec::new();
+                while let Ok((client, connection)) =
+                    tokio_postgres::connect(&self.url(), NoTls).await
+                {
+                    tokio::spawn(connection);
+                    open.push(client);
+                }
+                sleep(pause).await;
+                drop(open);
+                Ok(())
+            }
+            other => bail!("{other:?} is not for PostgreSQL"),
+        }
+    }
+
+    fn url(&self) -> String {
+        self.server.url(self.database)
+    }
+
+    fn administer(&self, sql: &str) -> Result<()> {
+        tokio::task::block_in_place(|| self.server.administer(sql))
+    }
+
+    fn end_sessions(&self) -> Result<()> {
+        self.administer(&format!(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = '{}'",
+            self.database
+        ))
+    }
+}

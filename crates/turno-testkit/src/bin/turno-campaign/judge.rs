@@ -1,0 +1,198 @@
+//! Compares the recorded history with what the store and the application's tables have at the end.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use turno::Turno;
+use turno::inbox::ItemState;
+use turno::outbox::EventState;
+use turno_testkit::history::{History, Violation, inbox, lock, once, outbox};
+use turno_testkit::sql::connect;
+
+use crate::application::Table;
+use crate::load::QUEUES;
+use crate::run::Kept;
+
+/// Rows that are read at once.
+const PAGE: u32 = 1000;
+
+/// Result of the check.
+pub struct Judged {
+    pub operations: usize,
+    /// Operations of locks, inbox, outbox and once.
+    pub parts: [(&'static str, usize); 4],
+    pub unknown: usize,
+    pub violations: Vec<Violation>,
+}
+
+/// Creates the tables of the application.
+pub async fn prepare(url: &str) -> Result<()> {
+    for table in Table::ALL {
+        if let Some(file) = url.strip_prefix("sqlite:") {
+            rusqlite::Connection::open(file)?.execute_batch(&table.create(true))?;
+        } else {
+            connect(url)
+                .await?
+                .batch_execute(&table.create(false))
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Number of items and events that can still be worked on.
+pub async fn left(turno: &Turno) -> Result<u64> {
+    let mut left = 0;
+    for queue in turno.inbox_stats("").await? {
+        left += queue.pending + queue.scheduled + queue.processing;
+    }
+    let events = turno.outbox().stats().await?;
+    Ok(left + events.pending + events.scheduled + events.processing)
+}
+
+/// Checks a history.
+pub async fn judge(kept: &Kept, folder: &Path) -> Result<Judged> {
+    let history = History::read(folder)?;
+    let rows = Rows { url: &kept.url };
+    let turno = Turno::connect(&kept.url).await?;
+    let mut violations: Vec<Violation> = history
+        .broken
+        .iter()
+        .map(|what| Violation {
+            promise: "an error has a cause",
+            what: what.clone(),
+        })
+        .collect();
+    violations.extend(lock::check(
+        &history.lock,
+        &rows.guarded().await?,
+        lock::Tolerance::default(),
+    ));
+    violations.extend(inbox::check(&history.inbox, &rows.inbox(&turno).await?));
+    violations.extend(outbox::check(&history.outbox, &rows.outbox(&turno).await?));
+    violations.extend(once::check(&history.once, &rows.answered().await?, 0));
+    turno.close().await;
+    Ok(Judged {
+        operations: history.len(),
+        parts: [
+            ("locks", history.lock.len()),
+            ("inbox", history.inbox.len()),
+            ("outbox", history.outbox.len()),
+            ("once", history.once.len()),
+        ],
+        unknown: history.unknown,
+        violations,
+    })
+}
+
+struct Rows<'a> {
+    url: &'a str,
+}
+
+impl Rows<'_> {
+    /// Rows of a table, in the order of their numbers.
+    async fn of(&self, table: Table) -> Result<Vec<(String, String)>> {
+        let select = format!("select name, value from {} order by n", table.name());
+        if let Some(file) = self.url.strip_prefix("sqlite:") {
+            let db = rusqlite::Connection::open(file)?;
+            let mut statement = db.prepare(&select)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            return Ok(rows.collect::<Result<_, _>>()?);
+        }
+        let rows = connect(self.url).await?.query(&select, &[]).await?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+    }
+
+    async fn guarded(&self) -> Result<Vec<lock::Write>> {
+        let mut writes = Vec::new();
+        for (resource, token) in self.of(Table::Guarded).await? {
+            writes.push(lock::Write {
+                resource,
+                token: token.parse()?,
+            });
+        }
+        Ok(writes)
+    }
+
+    async fn answered(&self) -> Result<Vec<once::Effect>> {
+        let rows = self.of(Table::Answered).await?;
+        let effect = |(key, answer)| once::Effect { key, answer };
+        Ok(rows.into_iter().map(effect).collect())
+    }
+
+    async fn inbox(&self, turno: &Turno) -> Result<inbox::End> {
+        let mut end = inbox::End::default();
+        for (name, attempt) in self.of(Table::Handled).await? {
+            end.effects.push(inbox::Effect {
+                name,
+                attempt: attempt.parse()?,
+            });
+        }
+        for queue in QUEUES {
+            for state in [
+                ItemState::Pending,
+                ItemState::Scheduled,
+                ItemState::Processing,
+            ] {
+                end.waiting.extend(items(turno, queue, state).await?);
+            }
+            end.dead
+                .extend(items(turno, queue, ItemState::Failed).await?);
+        }
+        end.limits = HashMap::new();
+        Ok(end)
+    }
+
+    async fn outbox(&self, turno: &Turno) -> Result<outbox::End> {
+        let mut left = HashSet::new();
+        for state in [
+            EventState::Pending,
+            EventState::Scheduled,
+            EventState::Processing,
+            EventState::Dead,
+            EventState::Blocked,
+        ] {
+            let mut after = None;
+            loop {
+                let page = turno.outbox().list(state, after, PAGE).await?;
+                let Some(last) = page.last() else {
+                    break;
+                };
+                after = Some(last.seq);
+                for event in &page {
+                    left.insert(name_in(event.payload.as_deref())?);
+                }
+            }
+        }
+        let committed = self.of(Table::Emitted).await?;
+        Ok(outbox::End {
+            committed: committed.into_iter().map(|(name, _)| name).collect(),
+            left,
+            ordered: true,
+        })
+    }
+}
+
+/// Names of the items of a state.
+async fn items(turno: &Turno, queue: &str, state: ItemState) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut after = None;
+    loop {
+        let page = turno.inbox(queue).list(state, after, PAGE).await?;
+        let Some(last) = page.last() else {
+            return Ok(names);
+        };
+        after = Some(last.id);
+        for item in &page {
+            names.push(name_in(item.payload.as_deref())?);
+        }
+    }
+}
+
+fn name_in(payload: Option<&str>) -> Result<String> {
+    let payload: Value = serde_json::from_str(payload.unwrap_or_default())?;
+    let name = payload["name"].as_str();
+    Ok(name.context("a payload has a name")?.to_owned())
+}

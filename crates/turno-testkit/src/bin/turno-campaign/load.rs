@@ -1,0 +1,160 @@
+//! The load: processes that use all four parts of Turno, and record what they ask for and what they are told.
+
+mod inbox;
+mod lock;
+mod once;
+mod outbox;
+
+pub use inbox::QUEUES;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use turno::{Error, Turno};
+use turno_testkit::history::{Answer, Pending, Recorder};
+use turno_testkit::load::steady_us;
+
+/// Names of resources and keys change after this time, so that the history of each is short.
+const EPOCH_US: i64 = 4_000_000;
+/// Longest pause between two operations of a task.
+const MAX_PAUSE: Duration = Duration::from_millis(20);
+
+/// What all tasks of a process share.
+#[derive(Clone)]
+pub struct Load {
+    pub url: String,
+    pub turno: Turno,
+    pub recorder: Recorder,
+    pub name: String,
+    pub stop: CancellationToken,
+}
+
+/// Role of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Acquires locks, pushes items, emits events, begins requests.
+    Client,
+    /// Works on items.
+    Worker,
+    /// Publishes events.
+    Relay,
+    /// Receives messages.
+    Consumer,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Role; 4] = [Role::Client, Role::Worker, Role::Relay, Role::Consumer];
+
+    /// Name of the role.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Client => "client",
+            Role::Worker => "worker",
+            Role::Relay => "relay",
+            Role::Consumer => "consumer",
+        }
+    }
+}
+
+/// Parameters of a process.
+pub struct Start {
+    pub role: Role,
+    pub url: String,
+    pub broker: String,
+    pub folder: PathBuf,
+    pub name: String,
+    pub seed: u64,
+}
+
+impl Start {
+    /// Runs until `stop`.
+    pub async fn run(self, stop: CancellationToken) -> Result<()> {
+        fastrand::seed(self.seed);
+        let recorder = Recorder::create(&self.folder, &self.name)?;
+        if self.role == Role::Consumer {
+            return outbox::consume(&self.broker, &recorder, &stop).await;
+        }
+        let load = Load {
+            turno: connect(&self.url).await?,
+            url: self.url,
+            recorder,
+            name: self.name,
+            stop,
+        };
+        match self.role {
+            Role::Client => client(load).await,
+            Role::Worker => inbox::work(&load).await,
+            Role::Relay => outbox::relay(&load, &self.broker).await,
+            Role::Consumer => Ok(()),
+        }
+    }
+}
+
+/// Waits for a store that a fault has made unavailable.
+async fn connect(url: &str) -> Result<Turno> {
+    loop {
+        match Turno::builder()
+            .call_timeout(Duration::from_secs(5))
+            .connect(url)
+            .await
+        {
+            Err(error) if error.is_unavailable() => pause().await,
+            connected => return Ok(connected?),
+        }
+    }
+}
+
+async fn client(load: Load) -> Result<()> {
+    let mut tasks = JoinSet::new();
+    for task in 0..4 {
+        tasks.spawn(lock::run(load.clone(), task));
+    }
+    for task in 0..3 {
+        tasks.spawn(once::run(load.clone(), task));
+    }
+    for task in 0..2 {
+        tasks.spawn(inbox::push(load.clone(), task));
+        tasks.spawn(outbox::emit(load.clone(), task));
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+/// Number of the epoch, the same in all processes.
+fn epoch() -> i64 {
+    steady_us() / EPOCH_US
+}
+
+/// A name that no other operation has.
+fn unique(load: &Load, task: usize, number: u64) -> String {
+    format!("{}/{task}/{number}", load.name)
+}
+
+async fn pause() {
+    let longest = u64::try_from(MAX_PAUSE.as_micros()).unwrap_or(u64::MAX);
+    tokio::time::sleep(Duration::from_micros(fastrand::u64(0..longest))).await;
+}
+
+/// Records an error: of an outage, or one that no fault explains.
+fn failed(pending: Pending, error: &Error) {
+    let text = format!("{error:?}");
+    pending.answer(if error.is_unavailable() {
+        Answer::Unknown(text)
+    } else {
+        Answer::Broken(text)
+    });
+}
+
+/// The same for a transaction of the application, whose own statements fail, too.
+fn unknown(pending: Pending, error: &anyhow::Error) {
+    match error.downcast_ref::<Error>() {
+        Some(error) => failed(pending, error),
+        None => pending.answer(Answer::Unknown(format!("{error:#}"))),
+    }
+}

@@ -1,0 +1,92 @@
+//! A campaign of faults: `turno-campaign run [--minutes N] [--seed S] [--store postgres|sqlite] [--plant BUG] [--report FILE]` runs a
+//! random mix of work on all four parts of Turno from several processes, makes faults, and checks the recorded history.
+//! `turno-campaign plants [--minutes N]` does so with each known bug, and all must be found.
+//!
+//! `turno-campaign load ROLE STORE_URL BROKER_URL FOLDER NAME SEED` is one of these processes. It prints `ready` first, ends
+//! gracefully on SIGTERM, and at once when its input ends.
+#![forbid(unsafe_code)]
+
+mod application;
+mod fault;
+mod judge;
+mod load;
+mod plant;
+mod processes;
+mod report;
+mod run;
+
+use std::io;
+
+use anyhow::{Context, Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use self::load::{Role, Start};
+use self::plant::Plant;
+use self::run::{Options, Store};
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    match words[..] {
+        ["run", ref options @ ..] => runtime.block_on(options_of(options)?.run()),
+        ["plants", ref options @ ..] => runtime.block_on(options_of(options)?.plants()),
+        ["load", role, url, broker, folder, name, seed] => {
+            let role = Role::ALL.into_iter().find(|known| known.name() == role);
+            let start = Start {
+                role: role.context("there is no such role")?,
+                url: url.to_owned(),
+                broker: broker.to_owned(),
+                folder: folder.into(),
+                name: name.to_owned(),
+                seed: seed.parse()?,
+            };
+            runtime.block_on(load(start))
+        }
+        _ => bail!(
+            "usage: turno-campaign run [--minutes N] [--seed S] [--store postgres|sqlite] [--plant BUG] [--report FILE]"
+        ),
+    }
+}
+
+async fn load(start: Start) -> Result<()> {
+    let mut term = signal(SignalKind::terminate())?;
+    std::thread::spawn(|| {
+        for _ in io::stdin().lines().map_while(Result::ok) {}
+        // The parent process has ended.
+        std::process::exit(0);
+    });
+    let stop = CancellationToken::new();
+    println!("ready");
+    let ending = stop.clone();
+    tokio::spawn(async move {
+        term.recv().await;
+        ending.cancel();
+    });
+    start.run(stop).await
+}
+
+fn options_of(words: &[&str]) -> Result<Options> {
+    let mut options = Options::default();
+    let mut words = words.iter();
+    while let Some(name) = words.next() {
+        let value = words
+            .next()
+            .with_context(|| format!("{name} needs a value"))?;
+        match *name {
+            "--minutes" => options.minutes = value.parse().context("--minutes is a number")?,
+            "--seed" => options.seed = value.parse().context("--seed is a number")?,
+            "--store" => {
+                options.store = Store::named(value).context("--store is postgres or sqlite")?
+            }
+            "--plant" => options.plant = Some(Plant::named(value)?),
+            "--report" => options.report = Some((*value).into()),
+            _ => bail!("there is no option {name}"),
+        }
+    }
+    Ok(options)
+}

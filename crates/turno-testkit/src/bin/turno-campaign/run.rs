@@ -1,0 +1,356 @@
+//! A whole campaign: starts the servers and the load, makes faults, waits until all work is done, and judges.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+use tempfile::TempDir;
+use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
+use turno::Turno;
+use turno::lock::Acquire;
+use turno_testkit::history::Violation;
+use turno_testkit::load::steady_us;
+use turno_testkit::{PostgresServer, RabbitMq, TcpProxy};
+
+use crate::application::Table;
+use crate::fault::{Fault, StoreServer, World};
+use crate::judge;
+use crate::load::Role;
+use crate::plant::{PLANTS, Plant};
+use crate::processes::{Place, Slot};
+use crate::report::{Made, Report};
+
+/// Number of processes of each role.
+const PROCESSES: [(Role, usize); 4] = [
+    (Role::Consumer, 1),
+    (Role::Client, 3),
+    (Role::Worker, 2),
+    (Role::Relay, 2),
+];
+/// Longest pause between two faults.
+const MAX_PAUSE_MS: u64 = 3000;
+/// How long the work may take that is left when the faults have ended.
+const DRAIN: Duration = Duration::from_secs(60);
+/// Time between two questions of the probe.
+const PROBE: Duration = Duration::from_millis(20);
+/// A server as users have it: a commit is on the disk.
+const DURABLE: [(&str, &str); 2] = [("fsync", "on"), ("full_page_writes", "on")];
+
+/// Kind of store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Store {
+    Postgres,
+    Sqlite,
+}
+
+impl Store {
+    /// The store with a name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "postgres" => Some(Store::Postgres),
+            "sqlite" => Some(Store::Sqlite),
+            _ => None,
+        }
+    }
+
+    /// Name in the report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Store::Postgres => "PostgreSQL",
+            Store::Sqlite => "SQLite",
+        }
+    }
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub minutes: f64,
+    pub seed: u64,
+    pub store: Store,
+    /// File that gets the report, too.
+    pub report: Option<PathBuf>,
+    /// A known bug, which the campaign has to find.
+    pub plant: Option<Plant>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            minutes: 2.0,
+            seed: fastrand::u64(..1_000_000),
+            store: Store::Postgres,
+            report: None,
+            plant: None,
+        }
+    }
+}
+
+impl Options {
+    /// Runs the campaign, and prints its report.
+    ///
+    /// # Errors
+    /// Returns an error if a promise was broken, or if the campaign itself failed.
+    pub async fn run(self) -> Result<()> {
+        println!("seed {}", self.seed);
+        let folder = tempfile::tempdir()?;
+        let report = self.campaign(&folder).await?;
+        let text = report.to_string();
+        println!("{text}");
+        if let Some(file) = &self.report {
+            std::fs::write(file, &text).with_context(|| format!("{}", file.display()))?;
+        }
+        let violations = report.judged.violations.len();
+        if violations > 0 {
+            // The history is the proof.
+            println!("the history is kept in {}", folder.keep().display());
+        }
+        ensure!(
+            violations == 0,
+            "{violations} violations with seed {}",
+            self.seed
+        );
+        Ok(())
+    }
+
+    /// Runs a campaign for each known bug, and prints which promise it breaks.
+    ///
+    /// # Errors
+    /// Returns an error if a bug was not found, or if a campaign itself failed.
+    pub async fn plants(self) -> Result<()> {
+        println!("| bug | breaks | violations |\n|---|---|---|");
+        let mut missed = Vec::new();
+        for plant in PLANTS {
+            let options = Options {
+                plant: Some(*plant),
+                ..self.clone()
+            };
+            let report = options.campaign(&tempfile::tempdir()?).await?;
+            let violations = &report.judged.violations;
+            let broken = violations
+                .first()
+                .map_or("nothing", |violation| violation.promise);
+            println!("| {} | {broken} | {} |", plant.name, violations.len());
+            if violations.is_empty() {
+                missed.push(plant.name);
+            }
+        }
+        ensure!(missed.is_empty(), "not found: {}", missed.join(", "));
+        Ok(())
+    }
+
+    async fn campaign(&self, folder: &TempDir) -> Result<Report> {
+        let history = folder.path().join("history");
+        std::fs::create_dir(&history)?;
+        let began = Instant::now();
+        let campaign = Campaign::start(self, folder, &history).await?;
+        let (kept, made, stuck) = campaign.run(self).await?;
+        let mut judged = judge::judge(&kept, &history).await?;
+        judged.violations.extend(stuck);
+        Ok(Report {
+            options: self.clone(),
+            took: began.elapsed(),
+            made,
+            judged,
+        })
+    }
+}
+
+struct Campaign {
+    world: World,
+    /// URL without the proxy.
+    direct: String,
+    turno: Turno,
+    probe: Probe,
+}
+
+impl Campaign {
+    async fn start(options: &Options, folder: &TempDir, history: &Path) -> Result<Self> {
+        let broker = tokio::task::block_in_place(RabbitMq::start)?;
+        let (store, direct, url) = match options.store {
+            Store::Postgres => {
+                let server = tokio::task::block_in_place(|| PostgresServer::start_with(&DURABLE))?;
+                let direct = server.create_database();
+                let address = ([127, 0, 0, 1], server.port()).into();
+                let proxy = TcpProxy::start(address).await?;
+                let url = proxy.url_for(&direct);
+                let database = direct.rsplit('/').next().unwrap_or_default();
+                let store = StoreServer::Postgres {
+                    database: database.to_owned(),
+                    server: Box::new(server),
+                    proxy,
+                };
+                (store, direct, url)
+            }
+            Store::Sqlite => {
+                let file = folder.path().join("turno.db").display().to_string();
+                let url = format!("sqlite:{file}");
+                (StoreServer::Sqlite { file }, url.clone(), url)
+            }
+        };
+        let turno = Turno::connect(&direct).await?;
+        judge::prepare(&direct).await?;
+        if let Some(plant) = options.plant {
+            plant.apply(&direct).await?;
+        }
+        let place = Place {
+            url: url.clone(),
+            broker: broker.url(),
+            history: history.to_owned(),
+            seed: options.seed,
+        };
+        let mut slots = Vec::new();
+        for (role, count) in PROCESSES {
+            for number in 0..count {
+                slots.push(tokio::task::block_in_place(|| {
+                    Slot::start(role, number, &place)
+                })?);
+            }
+        }
+        Ok(Campaign {
+            probe: Probe::start(&url).await?,
+            world: World {
+                slots,
+                broker,
+                store,
+            },
+            direct,
+            turno,
+        })
+    }
+
+    /// Makes faults until the time is over, then waits until all work is done. Returns the URL of the store and what was done.
+    async fn run(mut self, options: &Options) -> Result<(Kept, Vec<Made>, Option<Violation>)> {
+        let mut rng = Rng::with_seed(options.seed);
+        let faults = Fault::of(options.store);
+        let until = Instant::now() + Duration::from_secs_f64(options.minutes * 60.0);
+        let mut made = Vec::new();
+        while Instant::now() < until {
+            sleep(Duration::from_millis(rng.u64(200..MAX_PAUSE_MS))).await;
+            let fault = *rng.choice(&faults).context("there are faults")?;
+            let began_us = steady_us();
+            let done = self.world.make(fault, &mut rng).await;
+            done.with_context(|| format!("the fault {:?}", fault.name()))?;
+            made.push(Made {
+                fault,
+                began_us,
+                ended_us: steady_us(),
+                unavailable_us: 0,
+            });
+        }
+        self.end_of(Role::Client).await?;
+        let stuck = self.drain().await?;
+        for role in [Role::Worker, Role::Relay, Role::Consumer] {
+            self.end_of(role).await?;
+        }
+        self.probe.measure(&mut made);
+        self.turno.close().await;
+        let kept = Kept {
+            url: self.direct,
+            _world: self.world,
+        };
+        Ok((kept, made, stuck))
+    }
+
+    async fn end_of(&self, role: Role) -> Result<()> {
+        let slots = || {
+            self.world
+                .slots
+                .iter()
+                .filter(move |slot| slot.role == role)
+        };
+        slots().for_each(Slot::term);
+        tokio::task::block_in_place(|| slots().try_for_each(Slot::ended))
+    }
+
+    /// Waits until no item and no event is left that could still be worked on, and the consumer has all messages.
+    async fn drain(&self) -> Result<Option<Violation>> {
+        let until = Instant::now() + DRAIN;
+        loop {
+            let left = judge::left(&self.turno).await?;
+            let broker = &self.world.broker;
+            let messages =
+                tokio::task::block_in_place(|| broker.ctl(&["list_queues", "-q", "messages"]))?;
+            let is_none = |line: &str| matches!(line.trim(), "" | "0" | "messages");
+            if left == 0 && messages.lines().all(is_none) {
+                return Ok(None);
+            }
+            if Instant::now() > until {
+                return Ok(Some(Violation {
+                    promise: "all work ends",
+                    what: format!("{left} items and events are left; messages: {messages}"),
+                }));
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+/// The store after a campaign, with the servers that it needs.
+pub struct Kept {
+    pub url: String,
+    _world: World,
+}
+
+/// Asks all the time whether the store answers.
+struct Probe {
+    answered: Arc<Mutex<Vec<i64>>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Probe {
+    async fn start(url: &str) -> Result<Self> {
+        let turno = Turno::builder()
+            .call_timeout(Duration::from_secs(2))
+            .connect(url)
+            .await?;
+        let answered: Arc<Mutex<Vec<i64>>> = Arc::default();
+        let times = answered.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                if let Ok(Acquire::Acquired(lease)) = turno.lock("probe").acquire().await
+                    && lease.release().await.is_ok()
+                {
+                    times
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(steady_us());
+                }
+                sleep(PROBE).await;
+            }
+        });
+        Ok(Probe {
+            answered,
+            _task: AbortOnDropHandle::new(task),
+        })
+    }
+
+    /// The longest time without an answer that began before the end of a fault.
+    fn measure(&self, made: &mut [Made]) {
+        let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        for fault in made {
+            let gaps = answered
+                .windows(2)
+                .filter(|pair| pair[1] > fault.began_us && pair[0] < fault.ended_us);
+            fault.unavailable_us = gaps.map(|pair| pair[1] - pair[0]).max().unwrap_or_default();
+        }
+    }
+}
+
+impl Table {
+    /// Statement that creates the table on a store.
+    pub fn create(self, is_sqlite: bool) -> String {
+        let number = if is_sqlite {
+            "integer primary key autoincrement"
+        } else {
+            "bigserial primary key"
+        };
+        format!(
+            "create table {} (n {number}, name text not null, value text not null)",
+            self.name()
+        )
+    }
+}
