@@ -36,6 +36,7 @@ const MAX_PAUSE_MS: u64 = 3000;
 const DRAIN: Duration = Duration::from_secs(60);
 /// Time between two questions of the probe.
 const PROBE: Duration = Duration::from_millis(20);
+const PROBE_TTL: Duration = Duration::from_secs(1);
 /// A server as users have it: a commit is on the disk.
 const DURABLE: [(&str, &str); 2] = [("fsync", "on"), ("full_page_writes", "on")];
 
@@ -311,9 +312,14 @@ impl Probe {
         let times = answered.clone();
         let task = tokio::spawn(async move {
             loop {
-                if let Ok(Acquire::Acquired(lease)) = turno.lock("probe").acquire().await
-                    && lease.release().await.is_ok()
-                {
+                let lock = turno.lock("probe").ttl(PROBE_TTL);
+                let is_answered = match lock.acquire().await {
+                    Ok(Acquire::Acquired(lease)) => lease.release().await.is_ok(),
+                    // An earlier answer was lost, and the lease with it.
+                    Ok(Acquire::Busy(_)) => true,
+                    Err(_) => false,
+                };
+                if is_answered {
                     times
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
