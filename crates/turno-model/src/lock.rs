@@ -120,7 +120,7 @@ impl State {
         self.holds.iter().position(|hold| hold.token == token)
     }
 
-    /// Whether an open transaction has the row of a hold, which nobody can change until it ends.
+    /// Whether an open transaction has the row of a hold, which no other client can change until it ends.
     fn is_locked(&self, hold: &Hold, flaw: Option<Flaw>) -> bool {
         let is_without = match flaw {
             Some(Flaw::GuardWithoutRowLock) => true,

@@ -39,7 +39,7 @@ pub const FLAWS: [Flaw; 6] = [
 /// One key and its callers.
 #[derive(Debug, Clone, Copy)]
 pub struct Once {
-    /// Whether a caller runs again after a run without an answer; otherwise it is told.
+    /// Whether a caller runs again after a run without an answer; otherwise it gets `unknown`.
     pub runs_again: bool,
     /// The bug, if any.
     pub flaw: Option<Flaw>,
@@ -78,8 +78,8 @@ pub struct State {
     half: [bool; CLIENTS],
     effects: Number,
     /// The first answer that a caller was given.
-    told: Option<Number>,
-    told_otherwise: bool,
+    given: Option<Number>,
+    gave_another: bool,
     /// A run began after one that ended without an answer.
     ran_again: bool,
     refused: bool,
@@ -167,7 +167,7 @@ impl Model for Once {
                         after.effects += 1;
                     }
                     after.row = Row::Done { answer: token };
-                    after.tell(token);
+                    after.give(token);
                 } else {
                     after.refused = true;
                 }
@@ -204,7 +204,7 @@ impl Model for Once {
             Property::always("one run at a time", |_, state: &State| {
                 state.live.iter().filter(|is_live| **is_live).count() < 2
             }),
-            Property::always("one answer", |_, state: &State| !state.told_otherwise),
+            Property::always("one answer", |_, state: &State| !state.gave_another),
             Property::always("one effect", |_, state: &State| state.effects < 2),
             Property::always(
                 "what is unknown is not run again unasked",
@@ -234,10 +234,10 @@ impl Once {
     fn begin(self, state: &mut State, index: usize) -> Option<()> {
         match state.row {
             Row::Done { answer } if self.flaw != Some(Flaw::AnswerForgotten) => {
-                let told = state.told;
-                state.tell(answer);
+                let given = state.given;
+                state.give(answer);
                 // Nothing else changes.
-                return (state.told != told || state.told_otherwise).then_some(());
+                return (state.given != given || state.gave_another).then_some(());
             }
             Row::Running {
                 has_expired: false, ..
@@ -269,8 +269,8 @@ impl Once {
 }
 
 impl State {
-    fn tell(&mut self, answer: Number) {
-        let first = *self.told.get_or_insert(answer);
-        self.told_otherwise |= first != answer;
+    fn give(&mut self, answer: Number) {
+        let first = *self.given.get_or_insert(answer);
+        self.gave_another |= first != answer;
     }
 }

@@ -13,7 +13,7 @@ pub mod once;
 pub mod outbox;
 mod record;
 
-pub use self::record::{Answer, Call, History, Line, Operation, Pending, Recorder};
+pub use self::record::{Answer, Call, Entry, History, Operation, Pending, Recorder};
 
 /// A broken promise, in words.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

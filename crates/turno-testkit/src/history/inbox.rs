@@ -39,7 +39,7 @@ pub enum Call {
     },
 }
 
-/// What a process is told about the inbox.
+/// Answers about the inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[derive(Debug, Clone, Copy, PartialEq)]
-    enum Told {
+    enum Answered {
         Written,
         Value(u8),
         Swapped(bool),
@@ -216,21 +216,21 @@ mod tests {
     impl Model for Register {
         type State = u8;
         type Call = Ask;
-        type Answer = Told;
+        type Answer = Answered;
 
         fn initial(&self) -> u8 {
             0
         }
 
-        fn after(&self, state: &u8, operation: &Operation<Ask, Told>, _now_us: i64) -> Vec<u8> {
+        fn after(&self, state: &u8, operation: &Operation<Ask, Answered>, _now_us: i64) -> Vec<u8> {
             match (operation.call, operation.answer) {
-                (Ask::Write(value), None | Some(Told::Written)) => vec![value],
+                (Ask::Write(value), None | Some(Answered::Written)) => vec![value],
                 (Ask::Read, None) => vec![*state],
-                (Ask::Read, Some(Told::Value(value))) if value == *state => vec![*state],
-                (Ask::Swap(from, to), None | Some(Told::Swapped(true))) if from == *state => {
+                (Ask::Read, Some(Answered::Value(value))) if value == *state => vec![*state],
+                (Ask::Swap(from, to), None | Some(Answered::Swapped(true))) if from == *state => {
                     vec![to]
                 }
-                (Ask::Swap(from, _), None | Some(Told::Swapped(false))) if from != *state => {
+                (Ask::Swap(from, _), None | Some(Answered::Swapped(false))) if from != *state => {
                     vec![*state]
                 }
                 _ => vec![],
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    fn judge(history: &[(i64, i64, Ask, Option<Told>)]) -> Verdict {
+    fn judge(history: &[(i64, i64, Ask, Option<Answered>)]) -> Verdict {
         let mut operations: Vec<_> = history
             .iter()
             .map(|(call_us, return_us, call, answer)| Operation {
@@ -258,18 +258,18 @@ mod tests {
     }
 
     #[track_caller]
-    fn accepts(history: &[(i64, i64, Ask, Option<Told>)]) {
+    fn accepts(history: &[(i64, i64, Ask, Option<Answered>)]) {
         assert_eq!(judge(history), Verdict::Linearizable);
     }
 
     #[track_caller]
-    fn rejects(history: &[(i64, i64, Ask, Option<Told>)]) {
+    fn rejects(history: &[(i64, i64, Ask, Option<Answered>)]) {
         let verdict = judge(history);
         assert!(matches!(verdict, Verdict::Violated { .. }), "{verdict:?}");
     }
 
+    use Answered::*;
     use Ask::*;
-    use Told::*;
 
     #[test]
     fn nothing_is_linearizable() {

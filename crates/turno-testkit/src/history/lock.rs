@@ -59,7 +59,7 @@ pub enum Call {
     },
 }
 
-/// What a process is told about a lock.
+/// Answers about a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -136,7 +136,7 @@ pub fn check(operations: &[Op], writes: &[Write], tolerance: Tolerance) -> Vec<V
         let what = match linear::check(&Resource(tolerance), operations, MAX_STEPS) {
             Verdict::Linearizable => continue,
             Verdict::TooLong => "the search for an order took too long".to_owned(),
-            Verdict::Violated { order, next } => told(operations, &order, &next),
+            Verdict::Violated { order, next } => explain(operations, &order, &next),
         };
         violations.push(Violation {
             promise: "lock: one holder, tokens that grow",
@@ -148,7 +148,7 @@ pub fn check(operations: &[Op], writes: &[Write], tolerance: Tolerance) -> Vec<V
     violations
 }
 
-/// Whether it was told busy while another call was under way. A call that does not wait is told so, too, if another one is just
+/// Whether it was answered busy while another call was under way. A call that does not wait gets this answer, too, if another one is
 /// changing the lock, whatever that leads to: this says nothing about the holders.
 fn is_contended(operation: &Op, all: &[Op]) -> bool {
     let overlaps = |other: &Op| {
@@ -160,7 +160,7 @@ fn is_contended(operation: &Op, all: &[Op]) -> bool {
 }
 
 /// The end of the longest order, and what cannot follow it.
-fn told(operations: &[Op], order: &[usize], next: &[usize]) -> String {
+fn explain(operations: &[Op], order: &[usize], next: &[usize]) -> String {
     let line = |index: &usize| {
         let Operation {
             process,
@@ -717,7 +717,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_beside_another_one_may_be_told_busy() {
+    fn a_call_beside_another_one_may_be_busy() {
         let two = Mode::Permits(2);
         accepts(&[share("a", (0, 5), 1, two), busy("b", (4, 7), two)], &[]);
         rejects(

@@ -47,7 +47,7 @@ pub enum Call {
     },
 }
 
-/// What a process is told by once.
+/// Answers of once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {

@@ -41,7 +41,7 @@ pub enum Call {
     },
 }
 
-/// What a process is told about the outbox.
+/// Answers about the outbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {

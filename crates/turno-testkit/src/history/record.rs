@@ -27,7 +27,7 @@ pub enum Call {
     Once(once::Call),
 }
 
-/// What a process is told.
+/// Answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -47,7 +47,7 @@ pub enum Answer {
 
 /// One line of a history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
+pub struct Entry {
     /// Process, unique among all processes of a run: a restarted one has another name.
     pub process: String,
     /// Number of the operation in its process.
@@ -123,7 +123,7 @@ impl History {
     }
 
     /// Joins calls and answers.
-    pub fn of(mut lines: Vec<Line>) -> Self {
+    pub fn of(mut lines: Vec<Entry>) -> Self {
         lines.sort_by_key(|line| (line.at_us, matches!(line.what, What::Answer(_))));
         let mut answers: HashMap<(String, u64), (i64, Answer)> = HashMap::new();
         let mut calls = Vec::new();
@@ -250,7 +250,7 @@ impl Recorder {
     }
 
     fn write(&self, number: u64, what: What) {
-        let line = Line {
+        let line = Entry {
             process: self.0.process.clone(),
             number,
             at_us: steady_us(),
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_call_is_reported() {
-        let line = Line {
+        let line = Entry {
             process: "p".to_owned(),
             number: 1,
             at_us: 1,

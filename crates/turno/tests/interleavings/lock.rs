@@ -40,7 +40,7 @@ async fn one_of_two_gets_a_lock() {
     }
 }
 
-/// The control: a lock that everybody may take.
+/// The control: a lock that all may take.
 #[tokio::test]
 async fn without_the_rule_both_get_it() {
     let kit = Kit::new().await;

@@ -30,7 +30,7 @@ async fn one_of_two_runs_counts() {
     assert_eq!(twice(&Kit::new().await, &RUNS).await, None);
 }
 
-/// The first run is extended: then nobody takes it over.
+/// The first run is extended: then it is not taken over.
 #[tokio::test]
 async fn an_extended_run_counts() {
     let mut first = RUNS[0].to_vec();

@@ -122,7 +122,7 @@ impl Application {
                 };
                 let client = client.insert(open);
                 let mut tx = client.transaction().await?;
-                // The guard first, so that the numbers of the rows are in the order of the commits: until then, nobody else can
+                // The guard first, so that the numbers of the rows are in the order of the commits: until then, no other caller can
                 // get the lock.
                 if let Err(error) = guard(&mut tx, part).await {
                     tx.rollback().await?;

@@ -1,4 +1,4 @@
-//! The load: processes that use all four parts of Turno, and record what they ask for and what they are told.
+//! The load: processes that use all four parts of Turno, and record their calls and the answers.
 
 mod inbox;
 mod lock;

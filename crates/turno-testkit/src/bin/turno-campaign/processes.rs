@@ -19,12 +19,12 @@ pub struct Slot {
     /// How often it was started.
     starts: u64,
     process: Process,
-    place: Place,
+    parameters: Parameters,
 }
 
-/// What all processes are told.
+/// Parameters of all processes.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Parameters {
     pub url: String,
     pub broker: String,
     pub history: PathBuf,
@@ -33,13 +33,13 @@ pub struct Place {
 
 impl Slot {
     /// Starts a process.
-    pub fn start(role: Role, number: usize, place: &Place) -> Result<Self> {
+    pub fn start(role: Role, number: usize, parameters: &Parameters) -> Result<Self> {
         Ok(Slot {
             role,
             number,
             starts: 1,
-            process: spawn(role, number, 1, place, None)?,
-            place: place.clone(),
+            process: spawn(role, number, 1, parameters, None)?,
+            parameters: parameters.clone(),
         })
     }
 
@@ -64,7 +64,7 @@ impl Slot {
         let ended = self.process.wait_timeout(LONG);
         ended.with_context(|| format!("{} does not end", self.name()))?;
         self.starts += 1;
-        self.process = spawn(self.role, self.number, self.starts, &self.place, clock)?;
+        self.process = spawn(self.role, self.number, self.starts, &self.parameters, clock)?;
         Ok(())
     }
 
@@ -90,17 +90,17 @@ fn spawn(
     role: Role,
     number: usize,
     starts: u64,
-    place: &Place,
+    parameters: &Parameters,
     clock: Option<&str>,
 ) -> Result<Process> {
     let mut command = Command::new(std::env::current_exe()?);
     let name = name(role, number, starts);
     // Each process has its own numbers, which follow from the seed of the campaign.
     let own = ((number as u64) << 32) | (starts << 8) | role as u64;
-    let seed = place.seed.wrapping_mul(1_000_003) ^ own;
+    let seed = parameters.seed.wrapping_mul(1_000_003) ^ own;
     command
-        .args(["load", role.name(), &place.url, &place.broker])
-        .arg(&place.history)
+        .args(["load", role.name(), &parameters.url, &parameters.broker])
+        .arg(&parameters.history)
         .args([&name, &seed.to_string()])
         .stdin(Stdio::piped());
     if let Some(offset) = clock {

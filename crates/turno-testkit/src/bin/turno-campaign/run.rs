@@ -20,7 +20,7 @@ use crate::fault::{Fault, StoreServer, World};
 use crate::judge;
 use crate::load::Role;
 use crate::plant::{PLANTS, Plant};
-use crate::processes::{Place, Slot};
+use crate::processes::{Parameters, Slot};
 use crate::report::{Made, Report};
 
 /// Number of processes of each role.
@@ -197,7 +197,7 @@ impl Campaign {
         if let Some(plant) = options.plant {
             plant.apply(&direct).await?;
         }
-        let place = Place {
+        let parameters = Parameters {
             url: url.clone(),
             broker: broker.url(),
             history: history.to_owned(),
@@ -207,7 +207,7 @@ impl Campaign {
         for (role, count) in PROCESSES {
             for number in 0..count {
                 slots.push(tokio::task::block_in_place(|| {
-                    Slot::start(role, number, &place)
+                    Slot::start(role, number, &parameters)
                 })?);
             }
         }

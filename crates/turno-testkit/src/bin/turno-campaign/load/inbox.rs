@@ -64,8 +64,8 @@ async fn push_one(
         },
     );
     match load.turno.inbox(queue).push(item).await {
-        Ok(pushed) if pushed.duplicate => told(pending, Answer::Duplicate { item: pushed.id.0 }),
-        Ok(pushed) => told(pending, Answer::Pushed { item: pushed.id.0 }),
+        Ok(pushed) if pushed.duplicate => record(pending, Answer::Duplicate { item: pushed.id.0 }),
+        Ok(pushed) => record(pending, Answer::Pushed { item: pushed.id.0 }),
         Err(error) => failed(pending, &error),
     }
 }
@@ -127,7 +127,7 @@ async fn handle_one(
     );
     match fastrand::u8(..20) {
         0 => {
-            told(pending, Answer::Failed);
+            record(pending, Answer::Failed);
             bail!("one of the attempts that fail");
         }
         // It outlives its claim, sometimes.
@@ -147,9 +147,9 @@ async fn handle_one(
         )
         .await;
     match written {
-        Ok(Ended::Committed { commit_us }) => told(pending, Answer::Completed { commit_us }),
+        Ok(Ended::Committed { commit_us }) => record(pending, Answer::Completed { commit_us }),
         Ok(Ended::Lost | Ended::RolledBack) => {
-            told(pending, Answer::Refused);
+            record(pending, Answer::Refused);
             bail!("the claim is lost");
         }
         Err(error) => {
@@ -164,6 +164,6 @@ fn call(load: &Load, call: Call) -> Pending {
     load.recorder.call(history::Call::Inbox(call))
 }
 
-fn told(pending: Pending, answer: Answer) {
+fn record(pending: Pending, answer: Answer) {
     pending.answer(history::Answer::Inbox(answer));
 }

@@ -114,11 +114,11 @@ impl Held<'_> {
         match lock.acquire().await {
             Ok(Acquire::Acquired(lease)) => {
                 let (token, holds) = (lease.token().0, lease.grant().holds);
-                told(pending, Answer::Granted { token, holds });
+                record(pending, Answer::Granted { token, holds });
                 Some(lease.detach())
             }
             Ok(Acquire::Busy(_)) => {
-                told(pending, Answer::Busy);
+                record(pending, Answer::Busy);
                 None
             }
             Err(error) => {
@@ -135,8 +135,8 @@ impl Held<'_> {
             ttl_us: self.ttl_us(),
         });
         match self.lock().renew(lease.token).await {
-            Ok(RenewOutcome::Renewed { .. }) => told(pending, Answer::Renewed),
-            Ok(RenewOutcome::Lost) => told(pending, Answer::Lost),
+            Ok(RenewOutcome::Renewed { .. }) => record(pending, Answer::Renewed),
+            Ok(RenewOutcome::Lost) => record(pending, Answer::Lost),
             Err(error) => failed(pending, &error),
         }
     }
@@ -147,8 +147,8 @@ impl Held<'_> {
             token: lease.token.0,
         });
         match self.lock().release(lease.token).await {
-            Ok(ReleaseOutcome::Released { holds }) => told(pending, Answer::Released { holds }),
-            Ok(ReleaseOutcome::Lost) => told(pending, Answer::Lost),
+            Ok(ReleaseOutcome::Released { holds }) => record(pending, Answer::Released { holds }),
+            Ok(ReleaseOutcome::Lost) => record(pending, Answer::Lost),
             Err(error) => failed(pending, &error),
         }
     }
@@ -164,13 +164,13 @@ impl Held<'_> {
             .write(Table::Guarded, &self.resource, &token, part, Wanted::Commit)
             .await;
         match written {
-            Ok(Ended::Committed { .. }) => told(pending, Answer::Committed),
-            Ok(Ended::Lost | Ended::RolledBack) => told(pending, Answer::Lost),
+            Ok(Ended::Committed { .. }) => record(pending, Answer::Committed),
+            Ok(Ended::Lost | Ended::RolledBack) => record(pending, Answer::Lost),
             Err(error) => unknown(pending, &error),
         }
     }
 }
 
-fn told(pending: Pending, answer: Answer) {
+fn record(pending: Pending, answer: Answer) {
     pending.answer(history::Answer::Lock(answer));
 }

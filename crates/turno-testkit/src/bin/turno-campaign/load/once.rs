@@ -52,7 +52,7 @@ async fn request(load: &Load, application: &mut Application, answer: &str) {
         .await
     {
         Ok(Begin::Fresh(claim)) => {
-            told(
+            record(
                 pending,
                 Answer::Fresh {
                     token: claim.token().0,
@@ -61,11 +61,11 @@ async fn request(load: &Load, application: &mut Application, answer: &str) {
             claim
         }
         Ok(Begin::Replay(answer)) => match answer.get::<String>() {
-            Ok(Some(answer)) => return told(pending, Answer::Replay { answer }),
+            Ok(Some(answer)) => return record(pending, Answer::Replay { answer }),
             other => return pending.answer(history::Answer::Broken(format!("{other:?}"))),
         },
-        Ok(Begin::InFlight(_)) => return told(pending, Answer::InFlight),
-        Ok(Begin::Unknown(_)) => return told(pending, Answer::Unknown),
+        Ok(Begin::InFlight(_)) => return record(pending, Answer::InFlight),
+        Ok(Begin::Unknown(_)) => return record(pending, Answer::Unknown),
         Ok(other) => return pending.answer(history::Answer::Broken(format!("{other:?}"))),
         Err(error) => return failed(pending, &error),
     };
@@ -104,8 +104,8 @@ async fn complete(
         .write(Table::Answered, key, answer, part, Wanted::Commit)
         .await
     {
-        Ok(Ended::Committed { .. }) => told(pending, Answer::Settled),
-        Ok(Ended::Lost | Ended::RolledBack) => told(pending, Answer::Lost),
+        Ok(Ended::Committed { .. }) => record(pending, Answer::Settled),
+        Ok(Ended::Lost | Ended::RolledBack) => record(pending, Answer::Lost),
         Err(error) => unknown(pending, &error),
     }
     // Dropped, it would be released, which would not be in the history.
@@ -121,8 +121,8 @@ async fn release(load: &Load, key: &str, claim: Claim) {
         },
     );
     match claim.release().await {
-        Ok(OnceSettled::Done) => told(pending, Answer::Settled),
-        Ok(OnceSettled::Stale) => told(pending, Answer::Lost),
+        Ok(OnceSettled::Done) => record(pending, Answer::Settled),
+        Ok(OnceSettled::Stale) => record(pending, Answer::Lost),
         Err(error) => failed(pending, &error),
     }
 }
@@ -131,6 +131,6 @@ fn call(load: &Load, call: Call) -> Pending {
     load.recorder.call(history::Call::Once(call))
 }
 
-fn told(pending: Pending, answer: Answer) {
+fn record(pending: Pending, answer: Answer) {
     pending.answer(history::Answer::Once(answer));
 }
