@@ -1,7 +1,7 @@
 //! A queue with many items that are due later: calls do not read them all.
 
 use tokio_postgres::Client;
-use turno_testkit::sql::Sql;
+use turno_testkit::sql::{Sql, replace_in_function};
 
 use super::test_store;
 
@@ -57,28 +57,20 @@ async fn what_is_due_later_is_not_read() {
     assert!(read.iter().all(|items| *items < 100), "{read:?}");
 }
 
-/// Replaces a text in a function.
-async fn change(client: &Client, function: &str, from: &str, to: &str) {
-    let sql = format!("select pg_get_functiondef('turno.{function}'::regproc)");
-    let body = client.text(&sql).await;
-    assert!(body.contains(from), "{body}");
-    client.run(&body.replace(from, to)).await;
-}
-
 /// The controls: with a time that may change during the statement, the whole index is read; and without moving the cursor, all items.
 #[tokio::test]
 async fn with_a_clock_in_the_statement_it_is() {
     let (_test_store, client) = test_store().await;
     let clock = "turno.inbox_is_due(t.run_at, clock_timestamp())";
     let at = "turno.inbox_is_due(t.run_at, now_at)";
-    change(&client, "inbox_claim_batch", at, clock).await;
-    change(
-        &client,
-        "inbox_claim_one",
-        "if behind or passed",
-        "if false",
-    )
-    .await;
+    for (function, from, to) in [
+        ("inbox_claim_batch", at, clock),
+        ("inbox_claim_one", "if behind or passed", "if false"),
+    ] {
+        replace_in_function(&client, function, from, to)
+            .await
+            .unwrap();
+    }
     let read = items_read(&client).await;
     for call in 0..3 {
         assert!(read[call] >= ITEMS, "{}: {read:?}", CALLS[call]);

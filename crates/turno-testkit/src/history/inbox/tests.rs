@@ -1,0 +1,256 @@
+//! Forged histories: one that keeps all promises, and changes of it of which each breaks one.
+
+use super::*;
+
+fn op(process: &str, times: (i64, i64), call: Call, answer: Option<Answer>) -> Op {
+    Operation {
+        process: process.to_owned(),
+        call_us: times.0,
+        return_us: if answer.is_some() { times.1 } else { i64::MAX },
+        call,
+        answer,
+    }
+}
+
+fn push(times: (i64, i64), name: &str, group: Option<&str>, answer: Option<Answer>) -> Op {
+    let call = Call::Push {
+        queue: "q".to_owned(),
+        name: name.to_owned(),
+        group: group.map(str::to_owned),
+        key: None,
+    };
+    op("client", times, call, answer)
+}
+
+fn keyed(times: (i64, i64), name: &str, key: &str, answer: Option<Answer>) -> Op {
+    let call = Call::Push {
+        queue: "q".to_owned(),
+        name: name.to_owned(),
+        group: None,
+        key: Some(key.to_owned()),
+    };
+    op("client", times, call, answer)
+}
+
+fn handle(
+    times: (i64, i64),
+    item: i64,
+    attempt: u32,
+    group: Option<&str>,
+    answer: Option<Answer>,
+) -> Op {
+    let call = Call::Handle {
+        queue: "q".to_owned(),
+        name: format!("i{item}"),
+        item,
+        attempt,
+        group: group.map(str::to_owned),
+    };
+    op("worker", times, call, answer)
+}
+
+fn done(began_us: i64, item: i64, attempt: u32, group: Option<&str>, commit_us: i64) -> Op {
+    let answer = Some(Answer::Completed { commit_us });
+    handle((began_us, commit_us + 1), item, attempt, group, answer)
+}
+
+fn stored(item: i64) -> Option<Answer> {
+    Some(Answer::Pushed { item })
+}
+
+fn effect(item: i64, attempt: u32) -> Effect {
+    Effect {
+        name: format!("i{item}"),
+        attempt,
+    }
+}
+
+/// Items 1 to 3 of a group, item 4 with a lost answer, item 5 that fails once, item 6 that dies, item 7 that waits.
+fn honest() -> (Vec<Op>, End) {
+    let g = Some("g");
+    let operations = vec![
+        push((0, 1), "i1", g, stored(1)),
+        push((2, 3), "i2", g, stored(2)),
+        push((4, 5), "i3", g, stored(3)),
+        push((6, 0), "i4", None, None),
+        push((7, 8), "i5", None, stored(5)),
+        push((7, 9), "i6", None, stored(6)),
+        push((7, 9), "i7", None, stored(7)),
+        done(10, 1, 1, g, 12),
+        done(14, 2, 1, g, 16),
+        // A worker that was stopped for too long, and the one after it.
+        handle((18, 50), 3, 1, g, Some(Answer::Refused)),
+        done(30, 3, 2, g, 32),
+        handle((20, 0), 4, 1, None, None),
+        handle((20, 22), 5, 1, None, Some(Answer::Failed)),
+        done(24, 5, 2, None, 26),
+        handle((20, 22), 6, 1, None, Some(Answer::Failed)),
+    ];
+    let end = End {
+        effects: vec![effect(1, 1), effect(2, 1), effect(5, 2), effect(3, 2)],
+        waiting: vec!["i4".to_owned(), "i7".to_owned()],
+        dead: vec!["i6".to_owned()],
+        limits: HashMap::from([("q".to_owned(), 2)]),
+    };
+    (operations, end)
+}
+
+#[track_caller]
+fn rejects(promise: &str, change: impl FnOnce(&mut Vec<Op>, &mut End)) {
+    let (mut operations, mut end) = honest();
+    change(&mut operations, &mut end);
+    let violations = check(&operations, &end);
+    assert!(
+        violations
+            .iter()
+            .any(|violation| violation.promise == promise),
+        "{promise:?} is not in {violations:#?}"
+    );
+}
+
+#[test]
+fn an_honest_history_is_accepted() {
+    let (operations, end) = honest();
+    assert_eq!(check(&operations, &end), []);
+}
+
+#[test]
+fn an_unanswered_push_and_an_unanswered_handler_may_have_happened() {
+    let (operations, mut end) = honest();
+    end.waiting.remove(0);
+    assert_eq!(check(&operations, &end), []);
+    end.effects.push(effect(4, 1));
+    assert_eq!(check(&operations, &end), []);
+}
+
+#[test]
+fn a_lost_item_is_rejected() {
+    rejects(NOT_LOST, |_, end| _ = end.waiting.pop());
+}
+
+#[test]
+fn a_lost_dead_item_is_rejected() {
+    rejects(NOT_LOST, |_, end| end.dead.clear());
+}
+
+#[test]
+fn a_second_effect_is_rejected() {
+    rejects(ONCE, |_, end| end.effects.push(effect(5, 1)));
+}
+
+#[test]
+fn an_item_that_is_done_and_still_there_is_rejected() {
+    rejects(ONCE, |_, end| end.waiting.push("i5".to_owned()));
+}
+
+#[test]
+fn an_item_that_is_there_twice_is_rejected() {
+    rejects(ONCE, |_, end| end.dead.push("i7".to_owned()));
+}
+
+#[test]
+fn an_item_that_was_never_pushed_is_rejected() {
+    rejects(NOT_INVENTED, |_, end| end.waiting.push("i99".to_owned()));
+}
+
+#[test]
+fn a_completion_without_effect_is_rejected() {
+    rejects(EFFECTS, |_, end| {
+        end.effects.retain(|effect| effect.name != "i5")
+    });
+}
+
+#[test]
+fn an_effect_of_a_refused_handler_is_rejected() {
+    rejects(EFFECTS, |_, end| end.effects[3].attempt = 1);
+}
+
+#[test]
+fn an_effect_without_a_handler_is_rejected() {
+    rejects(EFFECTS, |_, end| end.effects.push(effect(7, 1)));
+}
+
+#[test]
+fn two_claims_with_one_number_are_rejected() {
+    rejects(CLAIMS, |operations, _| {
+        operations.push(handle((25, 29), 5, 2, None, Some(Answer::Refused)));
+    });
+}
+
+#[test]
+fn a_claim_after_the_completion_is_rejected() {
+    rejects(CLAIMS, |operations, _| {
+        operations.push(handle((40, 0), 5, 3, None, None));
+    });
+}
+
+#[test]
+fn a_group_out_of_order_is_rejected() {
+    rejects(ORDER, |_, end| end.effects.swap(0, 1));
+}
+
+#[test]
+fn ids_of_a_group_that_go_back_are_rejected() {
+    rejects(ORDER, |operations, _| {
+        let late = push((60, 61), "i0", Some("g"), stored(0));
+        operations.push(late);
+    });
+}
+
+#[test]
+fn two_of_a_group_at_the_same_time_are_rejected() {
+    rejects(ALONE, |operations, _| {
+        operations[8] = done(11, 2, 1, Some("g"), 16)
+    });
+}
+
+#[test]
+fn more_than_the_limit_is_rejected() {
+    rejects(LIMITS, |_, end| {
+        end.limits = HashMap::from([("q".to_owned(), 0)])
+    });
+    rejects(LIMITS, |operations, end| {
+        end.limits = HashMap::from([("q".to_owned(), 1)]);
+        operations[13] = done(15, 5, 2, None, 26);
+    });
+}
+
+#[test]
+fn keys_are_kept() {
+    let honest = [
+        keyed((0, 1), "a", "k", stored(1)),
+        keyed((2, 3), "b", "k", Some(Answer::Duplicate { item: 1 })),
+    ];
+    let end = End {
+        waiting: vec!["a".to_owned()],
+        ..End::default()
+    };
+    assert_eq!(check(&honest, &end), []);
+    let promises = |operations: &[Op], end: &End| -> Vec<&str> {
+        check(operations, end)
+            .iter()
+            .map(|violation| violation.promise)
+            .collect()
+    };
+    // Two items with one key.
+    let twice = [honest[0].clone(), keyed((2, 3), "b", "k", stored(2))];
+    assert!(promises(&twice, &end).contains(&KEYS));
+    // The duplicate of another item.
+    let other = [
+        honest[0].clone(),
+        keyed((2, 3), "b", "k", Some(Answer::Duplicate { item: 9 })),
+    ];
+    assert!(promises(&other, &end).contains(&KEYS));
+    // A duplicate that was stored.
+    let both = End {
+        waiting: vec!["a".to_owned(), "b".to_owned()],
+        ..End::default()
+    };
+    assert!(promises(&honest, &both).contains(&KEYS));
+    // The first one's answer was lost: its item is not known.
+    let lost = [
+        keyed((0, 1), "a", "k", None),
+        keyed((2, 3), "b", "k", Some(Answer::Duplicate { item: 1 })),
+    ];
+    assert_eq!(check(&lost, &end), []);
+}
