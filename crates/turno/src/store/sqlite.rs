@@ -39,7 +39,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) use self::error::classify;
 pub use self::migrate::script;
 use self::open::Location;
-use self::writer::Writer;
+use self::writer::{Writer, snapshot};
 use super::*;
 use crate::clock;
 use crate::settings::Settings;
@@ -137,7 +137,7 @@ impl SqliteStore {
         }
     }
 
-    /// Reads concurrently with the writer.
+    /// Reads one state, concurrently with the writer.
     async fn read<T: Send + 'static>(
         &self,
         read: impl Fn(&Connection) -> Result<T> + Send + 'static,
@@ -152,7 +152,7 @@ impl SqliteStore {
                 Some(connection) => connection,
                 None => location.connect()?,
             };
-            let answer = read(&connection);
+            let answer = snapshot(&connection, || read(&connection));
             readers
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

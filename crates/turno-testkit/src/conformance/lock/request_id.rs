@@ -31,13 +31,17 @@ async fn a_lock_asked_for_again_is_the_same_lease(test_store: &TestStore) {
     again.detach();
 
     let request = Uuid::now_v7();
+    let mut ids = Vec::new();
     for turno in [&turno, &other] {
         let both = turno.locks(["x", "y"]).request(request);
         let both = both.each(|lock| lock.owner("a")).acquire().await.unwrap();
-        for lease in both.acquired().unwrap().leases() {
+        let both = both.acquired().unwrap();
+        for lease in both.leases() {
             assert_eq!(lease.grant().holds, 1);
         }
+        ids.push(both.detach());
     }
+    assert_eq!(ids[0], ids[1]);
 }
 
 /// A release and a break by id are applied once, however often they are sent.

@@ -127,13 +127,13 @@ impl InboxStore for SqliteStore {
 
     async fn inbox_stats(&self, ask: &InboxStats) -> Result<Vec<QueueStats>> {
         let ask = ask.clone();
-        self.read(move |db| at_once(db, |db| stats::stats(db, &ask, clock::now_us())))
+        self.read(move |db| stats::stats(db, &ask, clock::now_us()))
             .await
     }
 
     async fn inbox_list(&self, ask: &InboxList) -> Result<Vec<ItemView>> {
         let ask = ask.clone();
-        self.read(move |db| at_once(db, |db| list::list(db, &ask, clock::now_us())))
+        self.read(move |db| list::list(db, &ask, clock::now_us()))
             .await
     }
 
@@ -165,17 +165,6 @@ impl InboxStore for SqliteStore {
             sure: Some(String::new()),
         })
     }
-}
-
-/// Reads with several statements from one snapshot, inside a transaction or not.
-pub(super) fn at_once<T>(
-    db: &Connection,
-    read: impl FnOnce(&Connection) -> Result<T>,
-) -> Result<T> {
-    exec(db, "savepoint inbox", [])?;
-    let answer = read(db);
-    exec(db, "release inbox", [])?;
-    answer
 }
 
 /// Returns a length as SQLite's integer.

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::SqliteStore;
-use super::inbox::{at_once, claim, find_queue, push, request};
+use super::inbox::{claim, find_queue, push, request};
 use super::rows::{many, one};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
@@ -83,18 +83,17 @@ impl OutboxStore for SqliteStore {
     }
 
     async fn outbox_stats(&self) -> Result<OutboxStats> {
-        self.read(|db| at_once(db, |db| operator::stats(db, clock::now_us())))
-            .await
+        self.read(|db| operator::stats(db, clock::now_us())).await
     }
 
     async fn outbox_list(&self, ask: &OutboxList) -> Result<Vec<EventView>> {
         let ask = ask.clone();
-        self.read(move |db| at_once(db, |db| operator::list(db, &ask, clock::now_us())))
+        self.read(move |db| operator::list(db, &ask, clock::now_us()))
             .await
     }
 
     async fn outbox_find(&self, id: Uuid) -> Result<Option<EventView>> {
-        self.read(move |db| at_once(db, |db| operator::find(db, id, clock::now_us())))
+        self.read(move |db| operator::find(db, id, clock::now_us()))
             .await
     }
 

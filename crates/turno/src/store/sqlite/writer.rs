@@ -95,7 +95,7 @@ impl Writer {
             .await
     }
 
-    /// Makes a change, unless a read without a transaction has the result already.
+    /// Makes a change, unless a read has the result already. A read does not wait for other processes.
     pub(super) async fn look_then_write<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Connection) -> Result<Option<T>> + Send + 'static,
@@ -271,7 +271,11 @@ fn run(shared: &Shared, mut queue: Queue) {
         queue.collect(&mut batch);
         // A read saves a transaction only if no other change of the batch needs one.
         if batch.iter().all(|job| job.can_look()) {
-            batch.retain_mut(|job| !job.look(db));
+            // If the read cannot begin, the change returns the error.
+            let _ = snapshot(db, || {
+                batch.retain_mut(|job| !job.look(db));
+                Ok(())
+            });
         }
         if !batch.is_empty() {
             let began = Instant::now();
@@ -325,7 +329,14 @@ fn transaction<T>(db: &Connection, change: impl FnOnce() -> Result<T>) -> Result
     Ok(answer)
 }
 
-/// Ends a transaction that was not committed, because of an error or a panic.
+/// Reads in a transaction: all statements see the same state, whatever other processes commit meanwhile.
+pub(super) fn snapshot<T>(db: &Connection, read: impl FnOnce() -> Result<T>) -> Result<T> {
+    exec(db, "begin", [])?;
+    let _rollback = Rollback(db);
+    read()
+}
+
+/// Ends a transaction that was not committed, because it only read, or because of an error or a panic.
 struct Rollback<'db>(&'db Connection);
 
 impl Drop for Rollback<'_> {
@@ -339,10 +350,12 @@ impl Drop for Rollback<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::mpsc::sync_channel;
 
     use rusqlite::OptionalExtension;
 
+    use super::super::rows::one;
     use super::*;
 
     const WRITER: &str = "turno-writer";
@@ -518,6 +531,31 @@ mod tests {
         desk.other.execute_batch("begin immediate; commit").unwrap();
         desk.writer.write(|db| insert(db, "next")).await.unwrap();
         assert_eq!(desk.committed(), ["next"]);
+    }
+
+    /// Counts twice, while another process makes a change between the two.
+    fn count_twice(db: &Connection, file: &Path) -> (i64, i64) {
+        let count = || one(db, "select count(*) from change", []).unwrap();
+        let before = count();
+        insert(&Connection::open(file).unwrap(), "meanwhile").unwrap();
+        (before, count())
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_read_sees_one_state() {
+        let desk = Desk::new();
+        let file = desk.other.path().unwrap().to_owned();
+        let look = move |db: &Connection| Ok(Some(count_twice(db, file.as_ref())));
+        let unused = |_: &Connection| Err(Error::new(Kind::Broken, "the read has the result"));
+        let seen = desk.writer.look_then_write(look, unused).await.unwrap();
+        assert_eq!(seen, (0, 0));
+        // The read left no transaction open.
+        desk.writer.write(|db| insert(db, "next")).await.unwrap();
+        assert_eq!(desk.committed(), ["meanwhile", "next"]);
+
+        // Control: without a transaction, the second statement sees the other process's change.
+        let file = desk.other.path().unwrap();
+        assert_eq!(count_twice(&desk.other, file.as_ref()), (2, 3));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
