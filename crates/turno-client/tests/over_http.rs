@@ -176,7 +176,7 @@ fn left_out(rule: &Rule) -> Option<&'static str> {
 }
 
 fn on_sqlite(rule: &'static Rule) -> Trial {
-    let reason = left_out(rule);
+    let reason = left_out(rule).or(rule.is_only_postgres().then_some("only on PostgreSQL"));
     over_http(format!("sqlite::{}", rule.name()), rule, TestStore::sqlite)
         .with_ignored_flag(reason.is_some())
         .with_kind(reason.unwrap_or_default())

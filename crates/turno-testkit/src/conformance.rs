@@ -34,6 +34,7 @@ pub use trace::{Backup, Trace, Watch};
 pub struct Rule {
     /// Path of its function.
     path: &'static str,
+    only_postgres: bool,
     run: for<'a> fn(&'a TestStore) -> Pin<Box<dyn Future<Output = ()> + 'a>>,
 }
 
@@ -51,6 +52,11 @@ impl Rule {
     pub fn name(&self) -> &'static str {
         let suite = concat!(module_path!(), "::");
         self.path.strip_prefix(suite).unwrap_or(self.path)
+    }
+
+    /// Returns whether the rule is about what only PostgreSQL has.
+    pub fn is_only_postgres(&self) -> bool {
+        self.only_postgres
     }
 
     /// Runs the rule on a test store of its own.
@@ -75,6 +81,7 @@ pub fn trials(store: &'static str, open: fn() -> TestStore) -> impl Iterator<Ite
             rule.run(&open());
             Ok(())
         })
+        .with_ignored_flag(rule.is_only_postgres() && store == "sqlite")
     })
 }
 

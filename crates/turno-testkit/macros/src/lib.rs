@@ -3,8 +3,15 @@
 use proc_macro::{TokenStream, TokenTree};
 
 /// Registers `async fn rule(store: &TestStore)` as a conformance rule: every store runs it.
+///
+/// `#[rule(postgres)]` is a rule about what only PostgreSQL has. On other stores it is reported as ignored.
 #[proc_macro_attribute]
-pub fn rule(_: TokenStream, function: TokenStream) -> TokenStream {
+pub fn rule(stores: TokenStream, function: TokenStream) -> TokenStream {
+    let only_postgres = match stores.to_string().as_str() {
+        "" => false,
+        "postgres" => true,
+        _ => return error("the attribute is `rule` or `rule(postgres)`"),
+    };
     let Some(name) = name_of(&function) else {
         return error("a rule is an `async fn` with one parameter, the test store");
     };
@@ -12,6 +19,7 @@ pub fn rule(_: TokenStream, function: TokenStream) -> TokenStream {
         "::inventory::submit! {{
             crate::conformance::Rule {{
                 path: concat!(module_path!(), \"::\", stringify!({name})),
+                only_postgres: {only_postgres},
                 run: |store| ::std::boxed::Box::pin({name}(store)),
             }}
         }}"

@@ -185,13 +185,9 @@ async fn crowd_with(turno: &Turno, requests: &[Uuid]) -> Vec<Vec<PushedItem>> {
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// A key in an open transaction blocks only pushes of the same key.
-#[rule]
+/// A key in an open transaction blocks only pushes of the same key. SQLite has a single writer, which blocks all others.
+#[rule(postgres)]
 async fn an_open_transaction_delays_no_other_push(test_store: &TestStore) {
-    if test_store.is_sqlite() {
-        // SQLite has one writer, which blocks all others.
-        return;
-    }
     let turno = test_store.turno().await;
     push(&turno.inbox("q"), &["first"]).await;
     let mut client = test_store.postgres_connection().await;

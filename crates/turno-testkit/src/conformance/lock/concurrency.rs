@@ -195,13 +195,10 @@ async fn alone_is_the_same(test_store: &TestStore) {
     assert_eq!(turno.inbox("q").stats().await.unwrap().completed, 20);
 }
 
-/// Concurrent pushes and renewals share their commits. The control, without batching, has one commit per call.
-#[rule]
+/// Concurrent pushes and renewals share their commits. The control, without batching, has one commit per call. On SQLite,
+/// `writer.rs` tests it.
+#[rule(postgres)]
 async fn a_crowd_shares_its_commits(test_store: &TestStore) {
-    if test_store.is_sqlite() {
-        // On SQLite the number of commits is not visible; `writer.rs` tests it.
-        return;
-    }
     for (batching, most) in [(Batching::Batched, CROWD / 2), (Batching::Alone, CROWD)] {
         let turno = Turno::builder().batching(batching);
         let turno = turno.connect(test_store.url()).await.unwrap();

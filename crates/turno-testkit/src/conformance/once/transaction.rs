@@ -237,13 +237,10 @@ async fn work_being_answered_is_not_taken_over(test_store: &TestStore) {
     }
 }
 
-/// Begins that are batched with one for a key in an open transaction do not wait for it.
-#[rule]
+/// Begins that are batched with one for a key in an open transaction do not wait for it. SQLite has a single
+/// writer, which blocks all others.
+#[rule(postgres)]
 async fn neighbours_of_an_open_answer_do_not_wait(test_store: &TestStore) {
-    if test_store.is_sqlite() {
-        // There is a single writer: a begin waits for any open transaction.
-        return;
-    }
     let (turno, other) = (test_store.turno().await, test_store.turno().await);
     for caller in test_store.callers() {
         let busy = format!("{caller:?}");
@@ -281,11 +278,8 @@ async fn neighbours_of_an_open_answer_do_not_wait(test_store: &TestStore) {
 }
 
 /// Completions that are batched with one whose row is locked by another transaction do not wait, either.
-#[rule]
+#[rule(postgres)]
 async fn answers_beside_an_open_one_do_not_wait(test_store: &TestStore) {
-    if test_store.is_sqlite() {
-        return;
-    }
     let turno = test_store.turno().await;
     for caller in test_store.callers() {
         let key = format!("{caller:?}");

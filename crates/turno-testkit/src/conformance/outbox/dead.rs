@@ -137,11 +137,8 @@ async fn a_parked_key_is_set_aside_together(test_store: &TestStore) {
 }
 
 /// A key that is parked while a claim waits for its turn is parked for that claim, too. On SQLite no claim waits.
-#[rule]
+#[rule(postgres)]
 async fn a_claim_that_waited_sees_a_parked_key(test_store: &TestStore) {
-    if test_store.is_sqlite() {
-        return;
-    }
     let (turno, other) = (test_store.turno().await, test_store.turno().await);
     emit_keyed(&turno, &["a"], 2).await;
     let first = take(&turno, 1, Order::ByKey).await;
