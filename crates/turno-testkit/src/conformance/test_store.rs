@@ -150,6 +150,14 @@ impl TestStore {
         crate::sql::client(&self.url_as(role)).await
     }
 
+    /// Replaces a text in a function of Turno, in this store's database only: a control, without the guard that its rule is
+    /// about. Only for PostgreSQL.
+    pub(super) async fn replace_in_function(&self, function: &str, from: &str, to: &str) {
+        let client = self.postgres_connection().await;
+        let replaced = crate::sql::replace_in_function(&client, function, from, to).await;
+        replaced.unwrap();
+    }
+
     /// Runs the same statement on either store; see [`Dialect::statement`].
     pub(super) async fn run(&self, sql: &str) {
         self.dialect.run(sql).await;
