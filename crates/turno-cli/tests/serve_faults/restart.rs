@@ -1,6 +1,7 @@
 //! A server on the embedded store that is killed with -9 and restarted on the same file.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -41,16 +42,61 @@ impl Responses {
             keys.push((key, answer["answer"].clone()));
         }
     }
+
+    /// Returns the acknowledged changes that a server does not know.
+    fn missing(self, servers: &Servers<'_>) -> Vec<String> {
+        let mut missing = Vec::new();
+        for lease in self.leases.into_inner().unwrap() {
+            let resource = lease["resource"].as_str().unwrap().replace('/', "%2F");
+            let status = servers.get(&format!("/v1/locks/{resource}"));
+            if status["holder"]["token"] != lease["token"] {
+                missing.push(format!("lease {lease}: {status}"));
+            }
+        }
+        let items = self.items.into_inner().unwrap();
+        let queue = servers.ask("GET /v1/inbox/jobs", &Value::Null);
+        if queue.status != 200 || queue.expect(200)["pending"] != json!(items.len()) {
+            missing.push(format!("some of {} items: {queue:?}", items.len()));
+        }
+        for (key, answer) in self.keys.into_inner().unwrap() {
+            let replay = servers.post("/v1/once", json!({"key": key}));
+            if replay.status != 200 || replay.expect(200)["replay"] != answer {
+                missing.push(format!("the answer of {key}"));
+            }
+        }
+        missing
+    }
 }
 
 #[test]
 fn everything_acknowledged_is_there_after_a_kill() {
     let fixture = Fixture::new(Kind::Sqlite);
     let servers = Servers::start(&fixture, 1);
+    let responses = killed_under_load(&servers);
+    assert!(responses.leases.lock().unwrap().len() > 3);
+    assert_eq!(responses.missing(&servers), [] as [String; 0]);
+}
+
+/// The control: a file that loses what was committed last, which is in its log, is noticed.
+#[test]
+fn a_lost_log_is_noticed() {
+    let fixture = Fixture::new(Kind::Sqlite);
+    let servers = Servers::start(&fixture, 1);
+    let responses = killed_under_load(&servers);
+    servers.kill_and(0, || {
+        for log in ["store.db-wal", "store.db-shm"] {
+            fs::remove_file(fixture.path(log)).unwrap();
+        }
+    });
+    assert_ne!(responses.missing(&servers), [] as [String; 0]);
+}
+
+/// Lets clients make changes while the server is killed and restarted.
+fn killed_under_load(servers: &Servers<'_>) -> Responses {
     let responses = Responses::default();
     thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| responses.listen(&servers));
+            scope.spawn(|| responses.listen(servers));
         }
         for _ in 0..3 {
             let before = servers.answered.load(Ordering::SeqCst);
@@ -61,21 +107,5 @@ fn everything_acknowledged_is_there_after_a_kill() {
         }
         servers.stop.store(true, Ordering::SeqCst);
     });
-    let leases = responses.leases.into_inner().unwrap();
-    assert!(leases.len() > 3);
-    for lease in &leases {
-        let resource = lease["resource"].as_str().unwrap().replace('/', "%2F");
-        let status = servers.get(&format!("/v1/locks/{resource}"));
-        assert_eq!(status["holder"]["token"], lease["token"], "{status}");
-    }
-    let items = responses.items.into_inner().unwrap();
-    assert_eq!(
-        servers.get("/v1/inbox/jobs")["pending"],
-        json!(items.len()),
-        "as many as were acknowledged, and none twice"
-    );
-    for (key, answer) in responses.keys.into_inner().unwrap() {
-        let replay = servers.post("/v1/once", json!({"key": key})).expect(200);
-        assert_eq!(replay["replay"], answer);
-    }
+    responses
 }

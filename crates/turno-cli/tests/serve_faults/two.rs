@@ -75,3 +75,21 @@ fn what_is_begun_at_one_is_in_flight_and_then_replayed_at_the_other() {
         assert_eq!(replay.expect(200)["replay"], json!({"receipt": 1}));
     }
 }
+
+/// The control: servers on two databases share nothing of this.
+#[test]
+fn servers_on_two_databases_share_nothing() {
+    let (_fixture, a, _) = two();
+    let (_another, b, _) = two();
+    for server in [&a, &b] {
+        let lock = json!({"resource": "loan/1", "ttl": "60s"});
+        server.post("/v1/locks", lock).expect(201);
+        server
+            .post("/v1/once", json!({"key": "payment/77"}))
+            .expect(201);
+    }
+    let item = json!({"items": [{"payload": {"n": 1}}]});
+    a.post("/v1/inbox/jobs", item).expect(201);
+    let claimed = b.post("/v1/inbox/jobs/claim", json!({"worker": "w"}));
+    assert_eq!(claimed.expect(200)["items"], json!([]));
+}

@@ -47,9 +47,15 @@ impl<'a> Servers<'a> {
 
     /// Kills one with SIGKILL, and starts another in its place.
     pub fn kill(&self, which: usize) {
+        self.kill_and(which, || {});
+    }
+
+    /// Kills one with SIGKILL, calls a function, and starts another in its place.
+    pub fn kill_and(&self, which: usize, meanwhile: impl FnOnce()) {
         let which = which % self.running.len();
         let mut running = self.running[which].lock().unwrap();
         running.process.kill_9();
+        meanwhile();
         *running = Server::start(self.fixture, "");
         *self.addresses[which].write().unwrap() = running.address.clone();
     }

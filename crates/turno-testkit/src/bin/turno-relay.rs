@@ -1,7 +1,8 @@
 //! One relay process of a fault test: `turno-relay STORE_URL BROKER_URL EXCHANGE MODE CONFIRMS BATCH LEASE_MS ATTEMPTS`.
 //!
-//! It relays the outbox to RabbitMQ, as `turno outbox relay` does. CONFIRMS is `confirmed` or, for the control, `unconfirmed`:
-//! a publisher that treats a write to its socket as a success.
+//! It relays the outbox to RabbitMQ, as `turno outbox relay` does. CONFIRMS is `confirmed` or, for the controls, `unconfirmed`:
+//! a publisher that treats a write to its socket as a success, or `outage-is-rejection`: one that treats a broker that is down
+//! as one that rejects the events.
 //!
 //! It prints `ready PID` first and `ended SENT REFUSED DEAD RETURNED STALE OUTAGES` last. It ends gracefully on SIGTERM, and
 //! at once when its input ends.
@@ -78,7 +79,10 @@ fn sink(broker: &str, exchange: &str, confirms: &str) -> Result<Arc<dyn Sink>> {
             exchange: exchange.to_owned(),
             channel: Mutex::new(None),
         }),
-        _ => bail!("{confirms:?} is neither confirmed nor unconfirmed"),
+        "outage-is-rejection" => {
+            Arc::new(OutageIsRejection(RabbitMq::new(broker)?.exchange(exchange)))
+        }
+        _ => bail!("{confirms:?} is not confirmed, unconfirmed or outage-is-rejection"),
     })
 }
 
@@ -169,6 +173,35 @@ impl Sink for Unconfirmed {
             });
         }
         fates
+    }
+}
+
+/// A publisher that does not tell an outage from a rejection.
+#[derive(Debug)]
+struct OutageIsRejection(RabbitMq);
+
+#[async_trait]
+impl Sink for OutageIsRejection {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        // Whether it is connected or not: what it publishes is rejected.
+        let _ = self.0.ready().await;
+        Ok(())
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
+        let published = self.0.publish(events).await.into_iter();
+        published
+            .map(|result| match result {
+                PublishResult::Unsent(outage) | PublishResult::Doubtful(outage) => {
+                    PublishResult::Refused(outage.to_string())
+                }
+                other => other,
+            })
+            .collect()
     }
 }
 

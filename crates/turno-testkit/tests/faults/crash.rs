@@ -1,5 +1,6 @@
 //! Crashes under load: acknowledged changes survive, and no token is ever repeated or decreases.
 
+use std::fs;
 use std::path::Path;
 use std::thread;
 
@@ -70,11 +71,36 @@ fn postgres_connections_ended_under_load() {
 #[test]
 fn sqlite_writers_killed_under_load() {
     let fixture = Fixture::sqlite();
+    let ledger = writers_killed(&fixture);
+    judge(&ledger, &fixture.url);
+    let file = fixture.url.strip_prefix("sqlite:").unwrap();
+    assert_eq!(integrity(Path::new(file)), "ok");
+}
+
+/// The control: a file that loses what was committed last, which is in its log, is noticed.
+#[test]
+fn sqlite_writers_killed_with_a_lost_log() {
+    let fixture = Fixture::sqlite();
+    let ledger = writers_killed(&fixture);
+    let url = fixture.url.clone();
+    let file = url.strip_prefix("sqlite:").unwrap();
+    // Copied without its log: the fixture has the file open.
+    let copy = format!("{file}.copy");
+    fs::copy(file, &copy).unwrap();
+    let complaints = ledger.check(
+        &Fixture::open(&format!("sqlite:{copy}")).held(),
+        steady_us(),
+    );
+    assert_ne!(complaints, [] as [String; 0]);
+}
+
+/// Runs a load from processes that are killed repeatedly.
+fn writers_killed(fixture: &Fixture) -> Ledger {
     let ledger = Ledger::default();
     // Several crashes of each process: when one is killed, another one is always writing.
     thread::scope(|scope| {
         for writer in 0..3 {
-            let (fixture, ledger) = (&fixture, &ledger);
+            let ledger = &ledger;
             scope.spawn(move || {
                 for life in 0..CRASHES {
                     one_life(&fixture.url, &format!("{writer}-{life}"), ledger);
@@ -82,9 +108,7 @@ fn sqlite_writers_killed_under_load() {
             });
         }
     });
-    judge(&ledger, &fixture.url);
-    let file = fixture.url.strip_prefix("sqlite:").unwrap();
-    assert_eq!(integrity(Path::new(file)), "ok");
+    ledger
 }
 
 /// Runs a process from start to kill. Every response that it received before the kill is in the ledger.

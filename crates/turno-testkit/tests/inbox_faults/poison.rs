@@ -5,13 +5,26 @@ use turno_testkit::eventually;
 use turno_testkit::on_each_store;
 
 use crate::LONG;
-use crate::fixture::{Fixture, item};
+use crate::fixture::{Fixture, MANY_ATTEMPTS, item};
 use crate::worker::{ONE, Worker};
 
 const ATTEMPTS: u16 = 4;
 
 on_each_store! {
     a_crash_loop_comes_to_an_end => a_crash_loop_comes_to_an_end;
+    /// The control: without the maximum, the same item goes on to kill workers.
+    without_a_maximum_it_goes_on => without_a_maximum_it_goes_on;
+}
+
+fn without_a_maximum_it_goes_on(fixture: &Fixture) {
+    fixture.push([Item::new("poison").max_attempts(MANY_ATTEMPTS)]);
+    for _ in 0..ATTEMPTS + 1 {
+        let status = Worker::start(&fixture.url, ONE)
+            .process()
+            .wait_timeout(LONG);
+        assert!(!status.expect("the item kills the worker").success());
+    }
+    assert_eq!(fixture.stats().failed, 0);
 }
 
 /// The first attempt fails, the others end with their process; then the item is failed, and others are processed.

@@ -12,6 +12,8 @@ use crate::relay::{EXCHANGE, ORDERED, Options, Relay};
 
 on_each_store! {
     an_outage_costs_nothing => an_outage_costs_nothing;
+    /// The control: a relay that takes an outage for a rejection uses up the attempts, and the events are dead.
+    an_outage_that_counts_kills_events => an_outage_that_counts_kills_events;
     a_blocked_broker_is_waited_for => a_blocked_broker_is_waited_for;
 }
 
@@ -64,6 +66,22 @@ fn an_outage_costs_nothing(fixture: &Fixture) {
     let (refused, dead, outages) = (report[1], report[2], report[5]);
     assert_eq!((refused, dead), (0, 0));
     assert!(outages > 0, "there was no outage");
+}
+
+fn an_outage_that_counts_kills_events(fixture: &Fixture) {
+    let broker = RabbitMq::start().expect("RabbitMQ starts");
+    let _consumer = Consumer::start(fixture, &broker.url(), EXCHANGE, Duplicates::Detected);
+    let options = Options {
+        confirms: "outage-is-rejection",
+        ..ONE_ATTEMPT
+    };
+    let relay = Relay::start(&fixture.url, &broker.url(), EXCHANGE, options);
+    fixture.emit(&events(0, 10), End::Commit);
+    fixture.await_stats("them to be sent", |stats| stats.dispatched == 10);
+    broker.kill_9().unwrap();
+    fixture.emit(&events(10, 100), End::Commit);
+    fixture.await_stats("them to be dead", |stats| stats.dead > 0);
+    relay.process().kill_9();
 }
 
 fn a_blocked_broker_is_waited_for(fixture: &Fixture) {

@@ -17,7 +17,7 @@ pub const EXCHANGE: &str = "ticketflow.events";
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     pub mode: &'static str,
-    /// `confirmed`, or `unconfirmed` for a control.
+    /// `confirmed`, or another one for a control.
     pub confirms: &'static str,
     pub batch: u32,
     pub lease: Duration,
