@@ -74,6 +74,22 @@ impl Swept {
     pub fn is_empty(&self) -> bool {
         *self == Swept::default()
     }
+
+    /// Whether rows of a kind may be left, because a call with this [`Sweep::batch`] found as many as it deletes.
+    pub fn is_full(&self, batch: u32) -> bool {
+        let counts = [
+            self.expired,
+            self.purged,
+            self.waiters,
+            self.history,
+            self.completed,
+            self.archived,
+            self.seen,
+            self.once,
+            self.failed,
+        ];
+        counts.into_iter().any(|count| count >= u64::from(batch))
+    }
 }
 
 impl std::ops::AddAssign for Swept {

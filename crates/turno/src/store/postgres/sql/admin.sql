@@ -251,8 +251,8 @@ comment on function turno.access_any is 'Whether an access token was ever made, 
 
 -- Purpose: tidiness, never correctness: closes holdings whose time is up, forgets resources long
 --          unused (raising the token floor first), dead waiters and old history. Bounded by "batch" a
---          kind; call it again until it answers zeros.
--- Index:   inbox_done_at, inbox_key_done, inbox_failed_oldest, inbox_request_at; once_sweep; outbox_sent_pkey; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, operator_action_pkey.
+--          kind; call it again while a count is as large as that.
+-- Index:   inbox_done_at, inbox_key_done, inbox_failed_oldest, inbox_request_at; once_sweep; outbox_sent_pkey, outbox_archive_at, seen_at; lock_pkey (scanned whole: there is no index on the expiry, on purpose), lock_history_pkey, operator_action_pkey.
 --
 -- A sweep that finds nothing reads next to nothing, however much is kept: times are compared with a variable, because an index is of
 -- no use for a clock that is read anew for each row.
@@ -295,6 +295,7 @@ begin
     select t.ctid
     from turno.inbox_request t
     where t.at < answered
+    order by t.at
     limit batch));
   get diagnostics got = row_count;
   return many + got;
@@ -372,6 +373,7 @@ begin
     select t.ctid
     from turno.outbox_archive t
     where t.dispatched_at < archived_before
+    order by t.dispatched_at
     limit batch));
   get diagnostics archived = row_count;
   delete from turno.seen s
@@ -379,6 +381,7 @@ begin
     select t.ctid
     from turno.seen t
     where t.at < seen_before
+    order by t.at
     limit batch));
   get diagnostics seen = row_count;
 end
@@ -604,4 +607,4 @@ end
 $$;
 
 comment on function turno.sweep is
-  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events, what consumers have seen, answers whose time is up and, if keep_failed is given, old failed items; at most batch of each.';
+  'Closes expired holdings, forgets long unused resources, dead waiters, old history, records of completed items and dispatched events, old archived events, what consumers have seen, answers whose time is up and, if keep_failed is given, old failed items; at most batch of each. Call it again while a count is as large as batch.';
