@@ -12,6 +12,7 @@ mod blocked;
 mod clock;
 mod fixture;
 mod killed;
+mod network;
 mod order;
 mod poison;
 mod restart;

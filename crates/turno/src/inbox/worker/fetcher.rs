@@ -289,6 +289,8 @@ impl Fetcher {
 
     /// Extends the claims in flight, and cancels the handlers of lost ones. Does not end.
     pub(super) async fn heartbeat(&self) -> std::convert::Infallible {
+        // Some time before other workers may claim the items: a handler must not run without its claim.
+        let margin = self.lease / 20;
         let mut pause = self.lease / 3;
         loop {
             tokio::time::sleep(pause).await;
@@ -300,8 +302,10 @@ impl Fetcher {
                     claims: some.to_vec(),
                     lease: self.lease,
                 };
-                let extended =
-                    tokio::time::timeout(self.lease / 3, self.store().inbox_extend(&ask));
+                // A store that is unreachable may not answer before the claims end.
+                let until = Instant::now() + self.lease / 3;
+                let until = until.min(self.in_flight.first_end() - margin);
+                let extended = tokio::time::timeout_at(until, self.store().inbox_extend(&ask));
                 match extended.await.unwrap_or_else(|_| Err(no_answer())) {
                     Ok(settled) => {
                         self.in_flight.extended(some, began + self.lease);
@@ -314,8 +318,6 @@ impl Fetcher {
                     }
                 }
             }
-            // Some time before other workers may claim the items: a handler must not run without its claim.
-            let margin = self.lease / 20;
             self.lose(&self.in_flight.overdue(Instant::now() + margin + pause));
         }
     }

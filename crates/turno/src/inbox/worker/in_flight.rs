@@ -175,6 +175,13 @@ impl InFlight {
         many
     }
 
+    /// Returns when the lease of the first claim ends, by this process's clock; without claims, now.
+    pub(super) fn first_end(&self) -> Instant {
+        let inner = self.inner();
+        let first = inner.good_until.values().min();
+        first.copied().unwrap_or_else(Instant::now)
+    }
+
     /// Returns the claims whose lease has ended at `now`, by this process's clock.
     pub(super) fn overdue(&self, now: Instant) -> Vec<ClaimId> {
         let inner = self.inner();
