@@ -126,7 +126,10 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
     ),
     (
         "needs the server to stop",
-        &["lock::tokens::a_restored_store_goes_on_above"],
+        &[
+            "lock::tokens::a_restored_store_goes_on_above",
+            "once::stale::a_restored_store_goes_on_above",
+        ],
     ),
     (
         "white space around an answer is lost in transit",

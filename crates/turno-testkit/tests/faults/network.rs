@@ -128,6 +128,23 @@ async fn stopped_in_time(fault: Fault) {
     assert!(token.0 > 0);
 }
 
+/// The client counts the lease from before it asked: on a slow network, it ends its work earlier, and never after the expiry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_network_shortens_the_lease_of_its_client() {
+    const SLOW: Duration = Duration::from_millis(50);
+    let network = Network::open().await;
+    // The connections are made.
+    drop(acquired(network.turno.lock("another")).await);
+    network.proxy.delay(SLOW);
+    // Each way is slow.
+    let longest = TTL - SLOW * 2;
+    let lease = acquired(network.turno.lock(RESOURCE).ttl(TTL)).await;
+    assert!(lease.remaining() <= longest, "{:?}", lease.remaining());
+    lease.renew().await.unwrap();
+    assert!(lease.remaining() <= longest, "{:?}", lease.remaining());
+    network.proxy.delay(Duration::ZERO);
+}
+
 /// Sends the time when the work was dropped.
 struct Last(Option<oneshot::Sender<(Timestamp, Instant)>>);
 

@@ -245,6 +245,7 @@ fn judge(fixture: &Fixture, emitter: &Emitter, arrivals: &[Arrival]) {
         fixture.name
     );
     assert_eq!((lost, ghosts, inversions, doubled), (0, 0, 0, 0));
+    assert_eq!(unlabelled, 0, "of {again} that arrived more than once");
     assert_eq!(handled.len(), emitter.good.len());
     let dead: BTreeSet<String> = fixture
         .list(EventState::Dead)

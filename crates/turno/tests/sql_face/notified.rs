@@ -93,6 +93,27 @@ async fn a_role_without_rights_hears_no_names() {
     assert_eq!(heard.recv().await.unwrap().1, queue);
 }
 
+/// Without a process that waits, nothing is sent: a notification makes a commit take a lock of the whole cluster.
+#[tokio::test]
+async fn no_notification_is_sent_if_no_process_waits() {
+    let (test_store, client) = test_store().await;
+    let (_stranger, mut heard) = stranger(test_store.url()).await;
+    for number in 1..=3 {
+        let held = format!(
+            "select turno.lock_acquire('secret/{number}', owner => 'secret'); select turno.once_begin('secret {number}')"
+        );
+        client.run(&held).await;
+    }
+    let (of_setting, of_work) = NOTIFIES.split_last().unwrap();
+    for sql in of_work {
+        client.run(sql).await;
+    }
+    // It comes after all others.
+    client.run(of_setting).await;
+    let (channel, _) = heard.recv().await.unwrap();
+    assert_eq!(channel, "turno_setting");
+}
+
 /// SQL sends the same hash of a name that programs compute.
 #[tokio::test]
 async fn a_hash_of_sql_wakes_the_waiter_of_the_name() {

@@ -333,3 +333,33 @@ async fn a_release_beside_a_guard_blocks_no_caller() {
         turno::lock::ReleaseOutcome::Released { holds: 0 }
     );
 }
+
+/// A claim that need not be durable makes only its own commit quick, and not that of a transaction that also does other work.
+#[tokio::test]
+async fn a_claim_leaves_the_commits_of_its_session_durable() {
+    let (_test_store, client) = test_store().await;
+    let durability = "select current_setting('synchronous_commit')";
+    let claims = "select count(*) from turno.inbox_claim_batch('work', 'w', 3, '1 minute', gen_random_uuid()";
+    client
+        .run("select turno.inbox_push('work', '1') from generate_series(1, 20)")
+        .await;
+    for claim in [
+        "select count(*) from turno.inbox_claim('work', 'w')".to_owned(),
+        "select count(*) from turno.inbox_claim('work', 'w', 3)".to_owned(),
+        format!("{claims}, true)"),
+    ] {
+        client.run("begin").await;
+        assert!(client.number(&claim).await > 0, "{claim}");
+        client.expect(durability, "on").await;
+        client.run("commit").await;
+    }
+    // The library's own claim, which is a transaction of its own.
+    let quick = format!("{claims}, false)");
+    client.run("begin").await;
+    assert_eq!(client.number(&quick).await, 3);
+    client.expect(durability, "off").await;
+    client.run("commit").await;
+    client.expect(durability, "on").await;
+    assert_eq!(client.number(&quick).await, 3);
+    client.expect(durability, "on").await;
+}

@@ -86,6 +86,51 @@ async fn a_clock_that_is_behind_still_counts_up(test_store: &TestStore) {
     );
 }
 
+/// Acquires and releases two locks as a set, and returns their tokens.
+async fn grant_both(turno: &Turno) -> Vec<Token> {
+    let both = turno.locks(["old", "in a set"]).acquire().await.unwrap();
+    let both = both.acquired().unwrap();
+    let tokens = both.leases().iter().map(|lease| lease.token()).collect();
+    both.release().await.unwrap();
+    tokens
+}
+
+/// The same for callers of the SQL functions, which have no program between them and the store.
+#[rule(postgres)]
+async fn a_restored_store_goes_on_above_for_sql(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    let lock =
+        "select (turno.lock_acquire('old', owner => gen_random_uuid()::text, ttl => '1 ms')).token";
+    let set = "select max(token) from turno.lock_acquire_all(array['b', 'c'], ttl => '1 ms')";
+    let begin = "select split_part((turno.once_begin('k', lease => '1 ms', unknown => 'rerun')).claim, '@', 2)::bigint";
+    let all = [lock, set, begin];
+    let tokens = async || {
+        let mut tokens = Vec::new();
+        for sql in all {
+            // The last lease is of one millisecond.
+            let token = crate::eventually_async(TIMEOUT, "a token", async || {
+                let client = test_store.postgres_connection().await;
+                let token: Option<i64> = client.query_one(sql, &[]).await.unwrap().get(0);
+                token
+            });
+            tokens.push(token.await);
+        }
+        tokens
+    };
+    tokens().await;
+    let backup = test_store.backup().await;
+    let mut after = Vec::new();
+    for _ in 0..5 {
+        after.extend(tokens().await);
+    }
+    turno.close().await;
+    test_store.restore(&backup).await;
+    let last = after.into_iter().max();
+    for (token, sql) in tokens().await.into_iter().zip(all) {
+        assert!(Some(token) > last, "{sql} went back");
+    }
+}
+
 /// A store restored from a backup grants greater tokens than those granted after the backup.
 #[rule]
 async fn a_restored_store_goes_on_above(test_store: &TestStore) {
@@ -105,11 +150,15 @@ async fn a_restored_store_goes_on_above(test_store: &TestStore) {
         after.push(grant(&turno, "old", false).await);
         after.push(grant(&turno, "new", false).await);
         after.push(grant(&turno, "shared", true).await);
+        after.extend(grant_both(&turno).await);
     }
     let last = after.into_iter().max().unwrap();
     turno.close().await;
     test_store.restore(&backup).await;
     let turno = test_store.turno().await;
+    for token in grant_both(&turno).await {
+        assert!(token > last, "a set went back");
+    }
     for (resource, shared) in [("old", false), ("new", false), ("shared", true)] {
         assert!(
             grant(&turno, resource, shared).await > last,

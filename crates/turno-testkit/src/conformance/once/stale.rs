@@ -154,6 +154,36 @@ async fn a_claim_is_of_one_key(test_store: &TestStore) {
     }
 }
 
+/// A store restored from a backup grants greater tokens than those granted after the backup: a run of that time is stale.
+#[rule]
+async fn a_restored_store_goes_on_above(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    take(&turno, "old").await.release().await.unwrap();
+    let backup = test_store.backup().await;
+    let mut runs = Vec::new();
+    for _ in 0..20 {
+        for key in ["old", "new"] {
+            let run = take(&turno, key).await;
+            runs.push(run.id().clone());
+            run.release().await.unwrap();
+        }
+    }
+    let last = runs.iter().map(|run| run.token).max().unwrap();
+    turno.close().await;
+    test_store.restore(&backup).await;
+    let turno = test_store.turno().await;
+    for key in ["old", "new"] {
+        assert!(
+            take(&turno, key).await.detach().token > last,
+            "{key} went back"
+        );
+    }
+    for run in runs {
+        let settled = turno.once_complete(&run, Some("1"), None).await.unwrap();
+        assert_eq!(settled, OnceSettled::Stale, "{run:?}");
+    }
+}
+
 /// The token of a key that was swept, forgotten, released or taken over is never granted again, even if the clock is behind
 /// it.
 #[rule]

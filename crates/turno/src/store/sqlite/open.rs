@@ -131,3 +131,20 @@ fn cannot_open(file: &std::path::Path, error: rusqlite::Error) -> Error {
     }
     classify(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With `normal`, a commit could be lost with the machine's power.
+    #[test]
+    fn a_commit_is_on_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Location::File(folder.path().join("test.db"));
+        for location in [file, Location::Memory] {
+            let db = location.connect().unwrap();
+            let synchronous = db.query_row("pragma synchronous", [], |row| row.get(0));
+            assert_eq!(synchronous, Ok(2), "{location:?}");
+        }
+    }
+}

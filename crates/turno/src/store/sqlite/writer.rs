@@ -508,6 +508,37 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_change_that_fails_costs_its_neighbours_nothing() {
+        let desk = Desk::new();
+        // The thread is busy until all three are queued, so they share a commit.
+        let busy = desk.writer.shared.db.lock().await;
+        let mut queued = Vec::new();
+        for (number, name) in ["before", "refused", "after"].into_iter().enumerate() {
+            let writer = desk.writer.clone();
+            queued.push(tokio::spawn(async move {
+                let change = move |db: &Connection| {
+                    insert(db, name)?;
+                    match name {
+                        "refused" => Err(Error::new(Kind::Refused, "no")),
+                        _ => Ok(()),
+                    }
+                };
+                writer.write(change).await
+            }));
+            while desk.writer.sender.capacity() > MAX_QUEUED - number {
+                tokio::task::yield_now().await;
+            }
+        }
+        drop(busy);
+        let mut answers = Vec::new();
+        for change in queued {
+            answers.push(change.await.unwrap().is_ok());
+        }
+        assert_eq!(answers, [true, false, true]);
+        assert_eq!(desk.committed(), ["before", "after"]);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_change_that_fails_in_place_leaves_nothing_behind() {
         let desk = Desk::new();
         desk.set_quick().await;
