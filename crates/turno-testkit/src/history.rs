@@ -6,6 +6,7 @@
 //!
 //! Times are microseconds of the machine's monotonic clock, which all processes share and no test changes.
 
+mod clock;
 pub mod inbox;
 pub mod linear;
 pub mod lock;
@@ -13,6 +14,7 @@ pub mod once;
 pub mod outbox;
 mod record;
 
+pub use self::clock::{Clock, ClockStep};
 pub use self::record::{Answer, Call, Entry, History, Operation, Pending, Recorder};
 
 /// A broken promise, in words.

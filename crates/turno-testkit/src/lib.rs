@@ -42,6 +42,7 @@ pub mod supabase;
 
 pub use eventually::{eventually, eventually_async};
 pub use faketime::set_clock;
+pub use port::free as free_port;
 pub use process::Process;
 pub use proxy::TcpProxy;
 pub use server::{

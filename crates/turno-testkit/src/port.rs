@@ -24,6 +24,10 @@ pub(crate) fn listen() -> io::Result<TcpListener> {
 }
 
 /// Returns a port that was free a moment ago. Another process may take it first: the caller must be ready to retry.
-pub(crate) fn free() -> io::Result<u16> {
+///
+/// # Errors
+///
+/// Returns an error if no port can be bound.
+pub fn free() -> io::Result<u16> {
     Ok(listen()?.local_addr()?.port())
 }

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -39,7 +39,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct TcpProxy {
     addr: SocketAddr,
-    target: SocketAddr,
+    target: StdMutex<SocketAddr>,
     shared: Arc<SharedState>,
     /// `None` while cut.
     tasks: Mutex<Option<Tasks>>,
@@ -64,7 +64,7 @@ impl TcpProxy {
         let tasks = Tasks::spawn(listener, target, &shared);
         Ok(Self {
             addr,
-            target,
+            target: StdMutex::new(target),
             shared,
             tasks: Mutex::new(Some(tasks)),
         })
@@ -119,10 +119,22 @@ impl TcpProxy {
         let mut tasks = self.tasks.lock().await;
         if tasks.is_none() {
             let listener = TcpListener::bind(self.addr).await?;
-            *tasks = Some(Tasks::spawn(listener, self.target, &self.shared));
+            let target = *self.target.lock().unwrap_or_else(PoisonError::into_inner);
+            *tasks = Some(Tasks::spawn(listener, target, &self.shared));
         }
         self.shared.flowing.send_replace(true);
         Ok(())
+    }
+
+    /// Closes all connections, and forwards new ones to another server, as an address that moves in a failover.
+    ///
+    /// # Errors
+    ///
+    /// As [`restore`](Self::restore).
+    pub async fn move_to(&self, target: SocketAddr) -> io::Result<()> {
+        self.cut().await;
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
+        self.restore().await
     }
 
     /// Forwards the next request of any client, discards the server's response, and closes that connection: a commit whose

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::linear::{self, Model, Verdict};
-use super::{Operation, Violation};
+use super::{Clock, Operation, Violation};
 
 /// Mode of an acquire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -105,20 +105,13 @@ pub struct Write {
     pub token: i64,
 }
 
-/// How far a checker has to tolerate what a run did to clocks.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Tolerance {
-    /// How far the store's clock may have been stepped forward in all: leases end that much earlier.
-    pub clock_us: i64,
-}
-
 /// Steps of a search for one resource.
 const MAX_STEPS: usize = 2_000_000;
 
 type Op = Operation<Call, Answer>;
 
 /// Checks all operations, and the writes of the application in the order of their commits.
-pub fn check(operations: &[Op], writes: &[Write], tolerance: Tolerance) -> Vec<Violation> {
+pub fn check(operations: &[Op], writes: &[Write], clock: &Clock) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut resources: BTreeMap<&str, Vec<Op>> = BTreeMap::new();
     for operation in operations {
@@ -133,7 +126,7 @@ pub fn check(operations: &[Op], writes: &[Write], tolerance: Tolerance) -> Vec<V
         let mut contended = contended.into_iter();
         operations.retain(|_| contended.next() == Some(false));
         operations.sort_by_key(|operation| operation.call_us);
-        let what = match linear::check(&Resource(tolerance), operations, MAX_STEPS) {
+        let what = match linear::check(&Resource(clock), operations, MAX_STEPS) {
             Verdict::Linearizable => continue,
             Verdict::TooLong => "the search for an order took too long".to_owned(),
             Verdict::Violated { order, next } => explain(operations, &order, &next),
@@ -260,7 +253,7 @@ fn lost_writes(operations: &[Op], writes: &[Write]) -> Vec<Violation> {
 }
 
 /// The rules of one resource. A lease may end when its TTL is over, and no earlier.
-struct Resource(Tolerance);
+struct Resource<'a>(&'a Clock);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct State {
@@ -292,7 +285,7 @@ impl Mode {
     }
 }
 
-impl Model for Resource {
+impl Model for Resource<'_> {
     type State = State;
     type Call = Call;
     type Answer = Answer;
@@ -303,7 +296,7 @@ impl Model for Resource {
 
     fn after(&self, state: &State, operation: &Op, now_us: i64) -> Vec<State> {
         let until_us = operation.return_us;
-        let expires = |ttl_us: i64| now_us.saturating_add(ttl_us) - self.0.clock_us;
+        let expires = |ttl_us: i64| self.0.earliest_expiry_us(now_us, ttl_us);
         match (&operation.call, &operation.answer) {
             (
                 Call::Acquire {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::linear::{self, Model, Verdict};
-use super::{Operation, Violation};
+use super::{Clock, Operation, Violation};
 
 /// What a process asks of once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,8 +99,8 @@ type Op = Operation<Call, Answer>;
 const ONE_ANSWER: &str = "once: one run, one answer";
 const EFFECTS: &str = "once: an effect is there exactly once";
 
-/// Checks all operations and the effects. `clock_us` is how far the store's clock may have been stepped forward in all.
-pub fn check(operations: &[Op], effects: &[Effect], clock_us: i64) -> Vec<Violation> {
+/// Checks all operations and the effects.
+pub fn check(operations: &[Op], effects: &[Effect], clock: &Clock) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut keys: BTreeMap<&str, Vec<Op>> = BTreeMap::new();
     for operation in operations {
@@ -114,7 +114,7 @@ pub fn check(operations: &[Op], effects: &[Effect], clock_us: i64) -> Vec<Violat
     }
     for (key, operations) in &mut keys {
         operations.sort_by_key(|operation| operation.call_us);
-        let verdict = linear::check(&Request { clock_us }, operations, MAX_STEPS);
+        let verdict = linear::check(&Request(clock), operations, MAX_STEPS);
         if verdict != Verdict::Linearizable {
             let what = format!("{key}: {verdict:?} of {operations:#?}");
             violations.push(Violation {
@@ -175,9 +175,7 @@ fn contradictions(key: &str, operations: &[Op], written: &[&str]) -> Vec<Violati
 }
 
 /// The rules of one key.
-struct Request {
-    clock_us: i64,
-}
+struct Request<'a>(&'a Clock);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
@@ -196,7 +194,7 @@ enum State {
     },
 }
 
-impl Model for Request {
+impl Model for Request<'_> {
     type State = State;
     type Call = Call;
     type Answer = Answer;
@@ -207,7 +205,7 @@ impl Model for Request {
 
     fn after(&self, state: &State, operation: &Op, now_us: i64) -> Vec<State> {
         let until_us = operation.return_us;
-        let expires = |lease_us: i64| now_us.saturating_add(lease_us) - self.clock_us;
+        let expires = |lease_us: i64| self.0.earliest_expiry_us(now_us, lease_us);
         match (&operation.call, &operation.answer) {
             (
                 Call::Begin {
@@ -371,7 +369,7 @@ mod tests {
         let effects: Vec<Effect> = effects.iter().map(effect).collect();
         let mut operations = operations.to_vec();
         operations.sort_by_key(|operation| operation.call_us);
-        check(&operations, &effects, 0)
+        check(&operations, &effects, &Clock::default())
     }
 
     #[track_caller]
@@ -564,7 +562,7 @@ mod tests {
             key: "other".to_owned(),
             answer: "x".to_owned(),
         }];
-        let violations = check(&[], &effects, 0);
+        let violations = check(&[], &effects, &Clock::default());
         assert_eq!(violations.len(), 1);
     }
 

@@ -19,7 +19,7 @@ use super::programs::{self, Postgres};
 use super::supervised::Supervised;
 use super::watchdog::Account;
 use super::{Certificate, POSTGRES_ACCOUNT, lock, overridden, without_pg_environment};
-use crate::eventually;
+use crate::{eventually, faketime};
 
 /// Default settings: fast, because test data need not survive a crash of the machine, but correct across a crash of the
 /// server's processes.
@@ -70,7 +70,20 @@ pub struct PostgresServer {
     command: Vec<String>,
     server: Mutex<Supervised>,
     databases: AtomicU64,
+    clock: Clock,
 }
+
+/// The clock of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    /// That of the machine.
+    Real,
+    /// One that a test sets.
+    Settable,
+}
+
+/// File with the difference between a settable clock and that of the machine, in the server's folder.
+const CLOCK_FILE: &str = "clock";
 
 impl PostgresServer {
     /// Starts a server with settings suited to tests.
@@ -95,7 +108,26 @@ impl PostgresServer {
     ///
     /// As [`start`](Self::start), and for a setting that is unknown to PostgreSQL.
     pub fn start_with(settings: &[(&str, &str)]) -> Result<Self> {
-        Self::start_prepared(settings, |_, _| Ok(()))
+        Self::start_prepared(settings, Clock::Real, |_, _| Ok(()))
+    }
+
+    /// Starts a server whose clock can be set; see [`set_clock`](Self::set_clock). That of its standbys can be set, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`start_with`](Self::start_with).
+    pub fn start_with_clock(settings: &[(&str, &str)]) -> Result<Self> {
+        Self::start_prepared(settings, Clock::Settable, |_, _| Ok(()))
+    }
+
+    /// Sets the clock of a running server to this difference from that of the machine, such as `+5` (seconds) or `-1h`. It takes
+    /// effect within about a second.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file with the difference cannot be written.
+    pub fn set_clock(&self, difference: &str) -> Result<()> {
+        lock(&self.server).write(CLOCK_FILE, difference)
     }
 
     /// Starts a server that accepts only encrypted connections with a password (`hostssl … scram-sha-256`), except on its
@@ -119,7 +151,7 @@ impl PostgresServer {
             ("ssl_key_file", "../server.key"),
             ("ssl_ca_file", "../authority.crt"),
         ];
-        Self::start_prepared(&settings, |server, data| {
+        Self::start_prepared(&settings, Clock::Real, |server, data| {
             for (name, from) in [
                 ("server.crt", &certificate.certificate),
                 ("server.key", &certificate.key),
@@ -140,6 +172,7 @@ impl PostgresServer {
     /// Starts a server after `prepare` has changed its folder and its data folder.
     fn start_prepared(
         settings: &[(&str, &str)],
+        clock: Clock,
         prepare: impl FnOnce(&Supervised, &Path) -> Result<()>,
     ) -> Result<Self> {
         let programs = programs::postgres()?;
@@ -153,13 +186,9 @@ impl PostgresServer {
         append_settings(&data, settings)?;
         prepare(&server, &data)?;
         let (port, command) = server.start_on_free_port(
-            |_, port| {
+            |server, port| {
                 append_settings(&data, &[("port", &port.to_string())])?;
-                Ok(vec![
-                    text(&programs.server.join("postgres")),
-                    "-D".to_owned(),
-                    text(&data),
-                ])
+                command(server, &programs, clock)
             },
             |server, port| is_ready(&programs.clients, server.folder(), port),
         )?;
@@ -169,6 +198,7 @@ impl PostgresServer {
             command,
             server: Mutex::new(server),
             databases: AtomicU64::new(0),
+            clock,
         };
         server
             .administer(ROLES)
@@ -202,13 +232,9 @@ impl PostgresServer {
             &[("unix_socket_directories", &text(server.folder()))],
         )?;
         let (port, command) = server.start_on_free_port(
-            |_, port| {
+            |server, port| {
                 append_settings(&data, &[("port", &port.to_string())])?;
-                Ok(vec![
-                    text(&programs.server.join("postgres")),
-                    "-D".to_owned(),
-                    text(&data),
-                ])
+                command(server, &programs, self.clock)
             },
             |server, port| is_ready(&programs.clients, server.folder(), port),
         )?;
@@ -218,29 +244,30 @@ impl PostgresServer {
             command,
             server: Mutex::new(server),
             databases: AtomicU64::new(0),
+            clock: self.clock,
         };
-        self.follow()
-            .context("the standby does not follow its primary")?;
+        self.await_standby()?;
+        self.administer("alter system set synchronous_standby_names = '*'")?;
+        self.administer("select pg_reload_conf()")?;
         Ok(standby)
     }
 
-    /// Waits for the standby, and makes replication synchronous from now on.
-    fn follow(&self) -> Result<()> {
-        let following = "do $$ begin \
+    /// Waits until a standby follows this server, and has all that was committed so far.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if none does.
+    pub fn await_standby(&self) -> Result<()> {
+        let following = "do $$ declare so_far pg_lsn := pg_current_wal_lsn(); begin \
              for i in 1..600 loop \
-               if exists (select from pg_stat_replication where state = 'streaming') then return; end if; \
+               if exists (select from pg_stat_replication where state = 'streaming' and flush_lsn >= so_far) \
+               then return; end if; \
                perform pg_sleep(0.05), pg_stat_clear_snapshot(); \
              end loop; \
              raise 'no standby'; \
            end $$";
-        for sql in [
-            following,
-            "alter system set synchronous_standby_names = '*'",
-            "select pg_reload_conf()",
-        ] {
-            self.administer(sql)?;
-        }
-        Ok(())
+        self.administer(following)
+            .context("the standby does not follow its primary")
     }
 
     /// Promotes a standby to primary, and waits until it accepts writes.
@@ -490,6 +517,21 @@ fn remove_shared_memory(data: &Path) {
             .stderr(Stdio::null())
             .status();
     }
+}
+
+/// Returns the command that starts a server.
+fn command(server: &Supervised, programs: &Postgres, clock: Clock) -> Result<Vec<String>> {
+    let mut command = match clock {
+        Clock::Real => Vec::new(),
+        Clock::Settable => {
+            server.write(CLOCK_FILE, "+0")?;
+            faketime::with_clock_of(&server.folder().join(CLOCK_FILE))
+        }
+    };
+    command.push(text(&programs.server.join("postgres")));
+    command.push("-D".to_owned());
+    command.push(text(&data(server)));
+    Ok(command)
 }
 
 fn data(server: &Supervised) -> PathBuf {

@@ -6,6 +6,8 @@ use anyhow::{Context, Result, bail};
 use fastrand::Rng;
 use tokio::time::sleep;
 use tokio_postgres::NoTls;
+use turno_testkit::history::ClockStep;
+use turno_testkit::load::steady_us;
 use turno_testkit::{PostgresServer, RabbitMq, TcpProxy};
 
 use crate::load::Role;
@@ -14,6 +16,8 @@ use crate::run::Store;
 
 /// Longer than any lease of the load.
 const LONGEST_PAUSE_MS: u64 = 3000;
+/// How long it takes until all processes of PostgreSQL have read that their clock was set.
+const CLOCK_DELAY: Duration = Duration::from_secs(2);
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +32,10 @@ pub enum Fault {
     KillStore,
     /// PostgreSQL is stopped, and started again.
     RestartStore,
+    /// The primary is killed or frozen, and its synchronous standby takes over.
+    Failover,
+    /// The clock of PostgreSQL is set, and set back.
+    StoreClock,
     /// All sessions are ended by an administrator.
     EndSessions,
     /// All connections are closed, and new ones refused.
@@ -56,6 +64,8 @@ pub enum Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     Client,
+    RemoteClient,
+    Server,
     Worker,
     Relay,
     Consumer,
@@ -65,6 +75,8 @@ impl Part {
     fn role(self) -> Role {
         match self {
             Part::Client => Role::Client,
+            Part::RemoteClient => Role::RemoteClient,
+            Part::Server => Role::Server,
             Part::Worker => Role::Worker,
             Part::Relay => Role::Relay,
             Part::Consumer => Role::Consumer,
@@ -73,12 +85,15 @@ impl Part {
 }
 
 /// Faults of processes and of the broker, on every store.
-const OF_PROCESSES: [Fault; 10] = [
+const OF_PROCESSES: [Fault; 13] = [
     Fault::Kill(Part::Client),
+    Fault::Kill(Part::RemoteClient),
+    Fault::Kill(Part::Server),
     Fault::Kill(Part::Worker),
     Fault::Kill(Part::Relay),
     Fault::Kill(Part::Consumer),
     Fault::Stop(Part::Client),
+    Fault::Stop(Part::Server),
     Fault::Stop(Part::Worker),
     Fault::Stop(Part::Relay),
     Fault::ClientClock,
@@ -86,9 +101,11 @@ const OF_PROCESSES: [Fault; 10] = [
     Fault::BlockBroker,
 ];
 
-const OF_POSTGRES: [Fault; 10] = [
+const OF_POSTGRES: [Fault; 12] = [
     Fault::KillStore,
     Fault::RestartStore,
+    Fault::Failover,
+    Fault::StoreClock,
     Fault::EndSessions,
     Fault::Cut,
     Fault::BlackHole,
@@ -119,6 +136,8 @@ impl Fault {
             Fault::ClientClock => "a client with another clock".to_owned(),
             Fault::KillStore => "kill -9 of PostgreSQL".to_owned(),
             Fault::RestartStore => "restart of PostgreSQL".to_owned(),
+            Fault::Failover => "failover to a synchronous standby".to_owned(),
+            Fault::StoreClock => "PostgreSQL with another clock".to_owned(),
             Fault::EndSessions => "all sessions ended".to_owned(),
             Fault::Cut => "connections cut".to_owned(),
             Fault::BlackHole => "half-open connections".to_owned(),
@@ -143,14 +162,21 @@ pub struct World {
 
 /// The store, without the proxy.
 pub enum StoreServer {
-    Postgres {
-        server: Box<PostgresServer>,
-        proxy: TcpProxy,
-        database: String,
-    },
-    Sqlite {
-        file: String,
-    },
+    Postgres(Box<Postgres>),
+    Sqlite { file: String },
+}
+
+/// A primary and its synchronous standby.
+pub struct Postgres {
+    pub server: PostgresServer,
+    pub standby: PostgresServer,
+    /// What the load connects to.
+    pub proxy: TcpProxy,
+    /// What the campaign itself connects to: it fails only in a failover.
+    pub direct: TcpProxy,
+    pub database: String,
+    /// How far the clock was set forward, and when.
+    pub clock_steps: Vec<ClockStep>,
 }
 
 impl World {
@@ -179,7 +205,7 @@ impl World {
                 sleep(pause).await;
                 tokio::task::block_in_place(|| self.broker.unblock_publishers())
             }
-            of_store => self.store.make(of_store, pause).await,
+            of_store => self.store.make(of_store, pause, rng).await,
         }
     }
 
@@ -197,7 +223,7 @@ impl World {
 }
 
 impl StoreServer {
-    async fn make(&self, fault: Fault, pause: Duration) -> Result<()> {
+    async fn make(&mut self, fault: Fault, pause: Duration, rng: &mut Rng) -> Result<()> {
         match self {
             StoreServer::Sqlite { file } => {
                 if fault != Fault::HeldWriter {
@@ -209,31 +235,16 @@ impl StoreServer {
                 sleep(pause).await;
                 Ok(db.execute_batch("rollback")?)
             }
-            StoreServer::Postgres {
-                server,
-                proxy,
-                database,
-            } => {
-                let postgres = Postgres {
-                    server,
-                    proxy,
-                    database,
-                };
-                postgres.make(fault, pause).await
-            }
+            StoreServer::Postgres(postgres) => postgres.make(fault, pause, rng).await,
         }
     }
 }
 
-struct Postgres<'a> {
-    server: &'a PostgresServer,
-    proxy: &'a TcpProxy,
-    database: &'a str,
-}
-
-impl Postgres<'_> {
-    async fn make(&self, fault: Fault, pause: Duration) -> Result<()> {
+impl Postgres {
+    async fn make(&mut self, fault: Fault, pause: Duration, rng: &mut Rng) -> Result<()> {
         match fault {
+            Fault::Failover => self.fail_over(pause, rng.bool()).await,
+            Fault::StoreClock => self.set_clock(pause, rng.bool()).await,
             Fault::KillStore => tokio::task::block_in_place(|| {
                 self.server.kill_9()?;
                 self.server.restart()
@@ -270,7 +281,7 @@ impl Postgres<'_> {
                 Ok(client.batch_execute("rollback").await?)
             }
             Fault::StatementTimeout => {
-                let database = self.database;
+                let database = &self.database;
                 self.administer(&format!(
                     "alter database {database} set statement_timeout = '10ms'"
                 ))?;
@@ -297,8 +308,52 @@ impl Postgres<'_> {
         }
     }
 
+    /// The standby has everything that was acknowledged, is promoted, and gets a standby of its own.
+    async fn fail_over(&mut self, pause: Duration, frozen: bool) -> Result<()> {
+        tokio::task::block_in_place(|| {
+            // A cluster manager promotes no other standby.
+            self.server.await_standby()?;
+            if frozen {
+                self.server.freeze()
+            } else {
+                self.server.kill_9()
+            }
+        })?;
+        sleep(pause / 3).await;
+        tokio::task::block_in_place(|| self.standby.promote())?;
+        let address = ([127, 0, 0, 1], self.standby.port()).into();
+        self.proxy.move_to(address).await?;
+        self.direct.move_to(address).await?;
+        tokio::task::block_in_place(|| {
+            self.server.kill_9()?;
+            let standby = self.standby.start_standby()?;
+            self.server = std::mem::replace(&mut self.standby, standby);
+            Ok(())
+        })
+    }
+
+    /// Sets the clock forward by less than the work may take that is left at the end, or back by more than any lease, and then to
+    /// the right time.
+    async fn set_clock(&mut self, pause: Duration, forward: bool) -> Result<()> {
+        let (difference, step) = match forward {
+            true => ("+5", Duration::from_secs(5)),
+            false => ("-1h", Duration::from_secs(3600)),
+        };
+        let from_us = steady_us();
+        self.server.set_clock(difference)?;
+        sleep(CLOCK_DELAY + pause).await;
+        self.server.set_clock("+0")?;
+        sleep(CLOCK_DELAY).await;
+        self.clock_steps.push(ClockStep {
+            from_us,
+            until_us: steady_us(),
+            forward_us: i64::try_from(step.as_micros())?,
+        });
+        Ok(())
+    }
+
     fn url(&self) -> String {
-        self.server.url(self.database)
+        self.server.url(&self.database)
     }
 
     fn administer(&self, sql: &str) -> Result<()> {

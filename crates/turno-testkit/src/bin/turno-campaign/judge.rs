@@ -68,11 +68,15 @@ pub async fn judge(kept: &Kept, folder: &Path) -> Result<Judged> {
     violations.extend(lock::check(
         &history.lock,
         &rows.guarded().await?,
-        lock::Tolerance::default(),
+        &kept.clock,
     ));
     violations.extend(inbox::check(&history.inbox, &rows.inbox(&turno).await?));
     violations.extend(outbox::check(&history.outbox, &rows.outbox(&turno).await?));
-    violations.extend(once::check(&history.once, &rows.answered().await?, 0));
+    violations.extend(once::check(
+        &history.once,
+        &rows.answered().await?,
+        &kept.clock,
+    ));
     turno.close().await;
     Ok(Judged {
         operations: history.len(),

@@ -4,6 +4,7 @@ mod inbox;
 mod lock;
 mod once;
 mod outbox;
+mod server;
 
 pub use inbox::QUEUES;
 
@@ -37,6 +38,10 @@ pub struct Load {
 pub enum Role {
     /// Acquires locks, pushes items, emits events, begins requests.
     Client,
+    /// The same over HTTP, but for events.
+    RemoteClient,
+    /// Serves HTTP.
+    Server,
     /// Works on items.
     Worker,
     /// Publishes events.
@@ -47,12 +52,21 @@ pub enum Role {
 
 impl Role {
     /// All roles.
-    pub const ALL: [Role; 4] = [Role::Client, Role::Worker, Role::Relay, Role::Consumer];
+    pub const ALL: [Role; 6] = [
+        Role::Client,
+        Role::RemoteClient,
+        Role::Server,
+        Role::Worker,
+        Role::Relay,
+        Role::Consumer,
+    ];
 
     /// Name of the role.
     pub fn name(self) -> &'static str {
         match self {
             Role::Client => "client",
+            Role::RemoteClient => "remote-client",
+            Role::Server => "server",
             Role::Worker => "worker",
             Role::Relay => "relay",
             Role::Consumer => "consumer",
@@ -65,6 +79,8 @@ pub struct Start {
     pub role: Role,
     pub url: String,
     pub broker: String,
+    /// Address of the server.
+    pub server: String,
     pub folder: PathBuf,
     pub name: String,
     pub seed: u64,
@@ -79,14 +95,19 @@ impl Start {
             return outbox::consume(&self.broker, &recorder, &stop).await;
         }
         let load = Load {
-            turno: connect(&self.url).await?,
+            turno: match self.role {
+                Role::RemoteClient => server::remote(&self.server)?,
+                _ => connect(&self.url).await?,
+            },
             url: self.url,
             recorder,
             name: self.name,
             stop,
         };
         match self.role {
-            Role::Client => client(load).await,
+            Role::Client => client(load, Events::Emitted).await,
+            Role::RemoteClient => client(load, Events::None).await,
+            Role::Server => server::serve(load, &self.server).await,
             Role::Worker => inbox::work(&load).await,
             Role::Relay => outbox::relay(&load, &self.broker).await,
             Role::Consumer => Ok(()),
@@ -108,7 +129,14 @@ async fn connect(url: &str) -> Result<Turno> {
     }
 }
 
-async fn client(load: Load) -> Result<()> {
+/// Whether a client emits events. Over HTTP it cannot: they belong in a transaction of the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Events {
+    Emitted,
+    None,
+}
+
+async fn client(load: Load, events: Events) -> Result<()> {
     let mut tasks = JoinSet::new();
     for task in 0..4 {
         tasks.spawn(lock::run(load.clone(), task));
@@ -118,7 +146,9 @@ async fn client(load: Load) -> Result<()> {
     }
     for task in 0..2 {
         tasks.spawn(inbox::push(load.clone(), task));
-        tasks.spawn(outbox::emit(load.clone(), task));
+        if events == Events::Emitted {
+            tasks.spawn(outbox::emit(load.clone(), task));
+        }
     }
     while let Some(ended) = tasks.join_next().await {
         ended??;

@@ -2,7 +2,7 @@
 //! random mix of work on all four parts of Turno from several processes, makes faults, and checks the recorded history.
 //! `turno-campaign plants [--minutes N]` does so with each known bug, and all must be found.
 //!
-//! `turno-campaign load ROLE STORE_URL BROKER_URL FOLDER NAME SEED` is one of these processes. It prints `ready` first, ends
+//! `turno-campaign load ROLE STORE_URL BROKER_URL SERVER_ADDRESS FOLDER NAME SEED` is one of these processes. It prints `ready` first, ends
 //! gracefully on SIGTERM, and at once when its input ends.
 #![forbid(unsafe_code)]
 
@@ -35,12 +35,13 @@ fn main() -> Result<()> {
     match words[..] {
         ["run", ref options @ ..] => runtime.block_on(options_of(options)?.run()),
         ["plants", ref options @ ..] => runtime.block_on(options_of(options)?.plants()),
-        ["load", role, url, broker, folder, name, seed] => {
+        ["load", role, url, broker, server, folder, name, seed] => {
             let role = Role::ALL.into_iter().find(|known| known.name() == role);
             let start = Start {
                 role: role.context("there is no such role")?,
                 url: url.to_owned(),
                 broker: broker.to_owned(),
+                server: server.to_owned(),
                 folder: folder.into(),
                 name: name.to_owned(),
                 seed: seed.parse()?,

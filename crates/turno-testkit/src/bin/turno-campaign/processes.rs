@@ -27,6 +27,7 @@ pub struct Slot {
 pub struct Parameters {
     pub url: String,
     pub broker: String,
+    pub server: String,
     pub history: PathBuf,
     pub seed: u64,
 }
@@ -100,6 +101,7 @@ fn spawn(
     let seed = parameters.seed.wrapping_mul(1_000_003) ^ own;
     command
         .args(["load", role.name(), &parameters.url, &parameters.broker])
+        .arg(&parameters.server)
         .arg(&parameters.history)
         .args([&name, &seed.to_string()])
         .stdin(Stdio::piped());

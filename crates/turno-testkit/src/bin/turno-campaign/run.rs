@@ -11,12 +11,12 @@ use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 use turno::Turno;
 use turno::lock::Acquire;
-use turno_testkit::history::Violation;
+use turno_testkit::history::{Clock, Violation};
 use turno_testkit::load::steady_us;
-use turno_testkit::{PostgresServer, RabbitMq, TcpProxy};
+use turno_testkit::{PostgresServer, RabbitMq, TcpProxy, free_port};
 
 use crate::application::Table;
-use crate::fault::{Fault, StoreServer, World};
+use crate::fault::{Fault, Postgres, StoreServer, World};
 use crate::judge;
 use crate::load::Role;
 use crate::plant::{PLANTS, Plant};
@@ -24,9 +24,11 @@ use crate::processes::{Parameters, Slot};
 use crate::report::{Made, Report};
 
 /// Number of processes of each role.
-const PROCESSES: [(Role, usize); 4] = [
+const PROCESSES: [(Role, usize); 6] = [
     (Role::Consumer, 1),
-    (Role::Client, 3),
+    (Role::Server, 1),
+    (Role::Client, 2),
+    (Role::RemoteClient, 1),
     (Role::Worker, 2),
     (Role::Relay, 2),
 ];
@@ -38,7 +40,12 @@ const DRAIN: Duration = Duration::from_secs(60);
 const PROBE: Duration = Duration::from_millis(20);
 const PROBE_TTL: Duration = Duration::from_secs(1);
 /// A server as users have it: a commit is on the disk.
-const DURABLE: [(&str, &str); 2] = [("fsync", "on"), ("full_page_writes", "on")];
+const DURABLE: [(&str, &str); 3] = [
+    ("fsync", "on"),
+    ("full_page_writes", "on"),
+    // The default of 5 s would be the longest time without an answer after a restart.
+    ("wal_retrieve_retry_interval", "100ms"),
+];
 
 /// Kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,18 +180,28 @@ impl Campaign {
         let broker = tokio::task::block_in_place(RabbitMq::start)?;
         let (store, direct, url) = match options.store {
             Store::Postgres => {
-                let server = tokio::task::block_in_place(|| PostgresServer::start_with(&DURABLE))?;
-                let direct = server.create_database();
+                let (server, url, standby) = tokio::task::block_in_place(|| {
+                    let server = PostgresServer::start_with_clock(&DURABLE)?;
+                    let url = server.create_database();
+                    let standby = server.start_standby()?;
+                    anyhow::Ok((server, url, standby))
+                })?;
                 let address = ([127, 0, 0, 1], server.port()).into();
-                let proxy = TcpProxy::start(address).await?;
-                let url = proxy.url_for(&direct);
-                let database = direct.rsplit('/').next().unwrap_or_default();
-                let store = StoreServer::Postgres {
+                let (proxy, direct) = (
+                    TcpProxy::start(address).await?,
+                    TcpProxy::start(address).await?,
+                );
+                let urls = (direct.url_for(&url), proxy.url_for(&url));
+                let database = url.rsplit('/').next().unwrap_or_default();
+                let store = StoreServer::Postgres(Box::new(Postgres {
                     database: database.to_owned(),
-                    server: Box::new(server),
+                    server,
+                    standby,
                     proxy,
-                };
-                (store, direct, url)
+                    direct,
+                    clock_steps: Vec::new(),
+                }));
+                (store, urls.0, urls.1)
             }
             Store::Sqlite => {
                 let file = folder.path().join("turno.db").display().to_string();
@@ -200,6 +217,7 @@ impl Campaign {
         let parameters = Parameters {
             url: url.clone(),
             broker: broker.url(),
+            server: format!("127.0.0.1:{}", free_port()?),
             history: history.to_owned(),
             seed: options.seed,
         };
@@ -242,15 +260,22 @@ impl Campaign {
                 unavailable_us: 0,
             });
         }
-        self.end_of(Role::Client).await?;
+        for role in [Role::Client, Role::RemoteClient, Role::Server] {
+            self.end_of(role).await?;
+        }
         let stuck = self.drain().await?;
         for role in [Role::Worker, Role::Relay, Role::Consumer] {
             self.end_of(role).await?;
         }
         self.probe.measure(&mut made);
         self.turno.close().await;
+        let clock = match &self.world.store {
+            StoreServer::Postgres(postgres) => Clock::new(postgres.clock_steps.clone()),
+            StoreServer::Sqlite { .. } => Clock::default(),
+        };
         let kept = Kept {
             url: self.direct,
+            clock,
             _world: self.world,
         };
         Ok((kept, made, stuck))
@@ -293,6 +318,7 @@ impl Campaign {
 /// The store after a campaign, with the servers that it needs.
 pub struct Kept {
     pub url: String,
+    pub clock: Clock,
     _world: World,
 }
 

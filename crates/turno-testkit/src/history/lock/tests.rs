@@ -1,5 +1,6 @@
 //! Forged histories: one that keeps all promises, and changes of it of which each breaks one.
 
+use super::super::ClockStep;
 use super::*;
 
 const TTL: i64 = 100;
@@ -78,7 +79,7 @@ fn judge(operations: &[Op], writes: &[i64]) -> Vec<Violation> {
             token: *token,
         })
         .collect();
-    check(&operations, &writes, Tolerance::default())
+    check(&operations, &writes, &Clock::default())
 }
 
 #[track_caller]
@@ -434,7 +435,14 @@ fn an_unanswered_write_may_be_there_or_not() {
 fn a_clock_that_was_stepped_is_tolerated() {
     let taken = [acquire("a", (0, 5), 1), acquire("b", (60, 70), 2)];
     rejects(&taken, &[], "one holder");
-    assert_eq!(check(&taken, &[], Tolerance { clock_us: 30 }), []);
+    let step = |from_us| ClockStep {
+        from_us,
+        until_us: from_us + 5,
+        forward_us: 60,
+    };
+    assert_eq!(check(&taken, &[], &Clock::new(vec![step(40)])), []);
+    let after = check(&taken, &[], &Clock::new(vec![step(80)]));
+    assert_eq!(after.len(), 1);
 }
 
 #[test]
