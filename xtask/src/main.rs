@@ -9,6 +9,7 @@ mod layers;
 #[cfg(test)]
 mod map;
 mod memory;
+mod mutants;
 mod needs;
 mod peers;
 mod postgres;
@@ -45,6 +46,9 @@ cargo xtask COMMAND
   campaign [--minutes 2] [--seed N] [--store postgres] [--report FILE]
                   random work on all parts from several processes with faults, until the time is over; then check the
                   recorded history. The store is postgres or sqlite. Another run with the seed makes the same faults
+  mutants [NAME] [--shard K/N] [--list]
+                  make one small mistake after the other in the SQL functions, or in those whose name contains NAME, and
+                  print the mistakes that no test notices. --shard 0/8 is the first of 8 parts
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
   bench calls     the cost of one call of each SQL function, and nothing else
   bench latency   latency at a fixed rate of arrivals, 50 and 80 % of the maximum, and nothing else
@@ -111,6 +115,10 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
         Some("campaign") => {
             steps::step("what the campaign needs", || needs::provide(needs::TEST))?;
             steps::campaign(arguments)
+        }
+        Some("mutants") => {
+            steps::step("what the tests need", || needs::provide(needs::TEST))?;
+            steps::step("mutants", || mutants::run(arguments))
         }
         Some("words") => steps::step("words", words::check),
         Some("deny") => steps::step("dependencies", deny::check),

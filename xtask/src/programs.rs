@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::memory;
-use crate::steps::{cargo_program, with_lints, without_package};
+use crate::steps::{TESTED, cargo_program, with_lints, without_package};
 
 /// Number of test programs that run at the same time. Each uses as many threads as there are cores.
 const AT_ONCE: usize = 2;
@@ -32,7 +32,7 @@ const FIRST: &[&str] = &[
 
 /// A run of a test program that cargo has built.
 #[derive(Clone)]
-struct Program {
+pub struct Program {
     name: String,
     executable: PathBuf,
     /// Working directory, the same as cargo's.
@@ -50,7 +50,7 @@ pub struct Version {
 }
 
 /// Test programs, each with the arguments that select its tests.
-type Selection = &'static [(&'static str, &'static [&'static str])];
+pub type Selection = &'static [(&'static str, &'static [&'static str])];
 
 /// Tests of PostgreSQL: connections, all conformance rules, and all SQL functions.
 const OF_POSTGRES: Selection = &[
@@ -110,6 +110,11 @@ fn on(programs: &[Program], versions: &[Version]) -> Vec<Program> {
         runs.collect::<Vec<_>>()
     };
     versions.iter().flat_map(on_version).collect()
+}
+
+/// Returns all test programs of the workspace.
+pub fn tests() -> Result<Vec<Program>> {
+    built(&TESTED)
 }
 
 fn selected(programs: &[Program], selection: Selection) -> impl Iterator<Item = Program> {
@@ -194,9 +199,12 @@ fn run_at_once(programs: Vec<Program>, at_once: usize) -> Vec<String> {
 }
 
 impl Program {
-    /// Runs it and prints one line, or its whole output if it fails.
-    fn succeeds(&self) -> bool {
-        let began = Instant::now();
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the command that runs it, as cargo would.
+    pub fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);
         command.args(self.arguments);
         if let Some(programs) = &self.postgres {
@@ -209,8 +217,14 @@ impl Program {
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it and prints one line, or its whole output if it fails.
+    fn succeeds(&self) -> bool {
+        let began = Instant::now();
         let seconds = || began.elapsed().as_secs_f32();
-        match command.output() {
+        match self.command().output() {
             Ok(output) if output.status.success() => {
                 println!("{}: {} in {:.1} s", self.name, summary(&output), seconds());
                 true

@@ -13,7 +13,7 @@ use crate::{bench, contract, deny, dist, peers, postgres, programs, words};
 
 /// Packages to test: all but the benchmarks, which compare with software that the tests do not need and are in their own
 /// workspace.
-const TESTED: [&str; 2] = ["--workspace", "--all-features"];
+pub const TESTED: [&str; 2] = ["--workspace", "--all-features"];
 const BENCH: [&str; 2] = ["--manifest-path", "crates/turno-bench/Cargo.toml"];
 /// All benchmark crates. Peers whose dependencies conflict have separate crates.
 const BENCHES: [&str; 3] = [

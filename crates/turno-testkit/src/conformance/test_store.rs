@@ -269,7 +269,10 @@ fn migrated(server: &PostgresServer) -> String {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
-            let migrate = async { Turno::connect(&url).await.unwrap().close().await };
+            let migrate = async {
+                Turno::connect(&url).await.unwrap().close().await;
+                mutate(&url).await;
+            };
             runtime.unwrap().block_on(migrate);
         };
         // On a separate thread, because the first caller may be in a runtime already.
@@ -277,6 +280,19 @@ fn migrated(server: &PostgresServer) -> String {
         url
     });
     server.copy_database(template)
+}
+
+/// Runs the statements of the file that `TURNO_TEST_SQL` names: a function with a mistake, of `cargo xtask mutants`.
+async fn mutate(url: &str) {
+    let Some(file) = std::env::var_os("TURNO_TEST_SQL") else {
+        return;
+    };
+    let sql = std::fs::read_to_string(file).unwrap();
+    let client = crate::sql::client(url).await;
+    if let Err(error) = client.batch_execute(&sql).await {
+        eprintln!("TURNO_TEST_SQL is not valid: {error:?}");
+        std::process::exit(1);
+    }
 }
 
 pub(super) fn quoted(text: &str) -> String {
