@@ -27,6 +27,7 @@ const FIRST: &[&str] = &[
     "faults",
     "outbox_faults",
     "cli",
+    "campaign",
     "inbox_faults",
 ];
 
