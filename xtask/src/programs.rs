@@ -27,7 +27,6 @@ const FIRST: &[&str] = &[
     "faults",
     "outbox_faults",
     "cli",
-    "campaign",
     "inbox_faults",
 ];
 

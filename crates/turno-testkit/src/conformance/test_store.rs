@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use turno::{Token, Turno};
 
@@ -256,8 +256,21 @@ fn keep_running(pooler: &OnceLock<PgBouncer>) {
     }
 }
 
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
 fn straight(url: String) -> Pin<Box<dyn Future<Output = Turno> + Send>> {
-    Box::pin(async move { Turno::connect(&url).await.unwrap() })
+    Box::pin(async move {
+        let until = Instant::now() + CONNECT_TIMEOUT;
+        loop {
+            match Turno::connect(&url).await {
+                // A pooler that has crashed is available again in a moment.
+                Err(error) if error.is_unavailable() && Instant::now() < until => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                connected => return connected.unwrap(),
+            }
+        }
+    })
 }
 
 /// Returns a new database with the schema. It is copied, because creating the schema takes longer than most tests.

@@ -197,6 +197,13 @@ impl Node {
                 // Enough for a test, and faster to start than one scheduler per processor.
                 "+S",
                 "2:2",
+                // Idle schedulers sleep at once: the processors have other work.
+                "+sbwt",
+                "none",
+                "+sbwtdcpu",
+                "none",
+                "+sbwtdio",
+                "none",
             ]
             .map(str::to_owned),
         );

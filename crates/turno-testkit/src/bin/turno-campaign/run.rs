@@ -34,7 +34,7 @@ const PROCESSES: [(Role, usize); 6] = [
 ];
 /// Longest pause between two faults.
 const MAX_PAUSE_MS: u64 = 3000;
-/// How long the work may take that is left when the faults have ended.
+/// How long the work that is left when the faults have ended may make no progress.
 const DRAIN: Duration = Duration::from_secs(60);
 /// Time between two questions of the probe.
 const PROBE: Duration = Duration::from_millis(20);
@@ -294,9 +294,14 @@ impl Campaign {
 
     /// Waits until no item and no event is left that could still be worked on, and the consumer has all messages.
     async fn drain(&self) -> Result<Option<Violation>> {
-        let until = Instant::now() + DRAIN;
+        let mut until = Instant::now() + DRAIN;
+        let mut least = u64::MAX;
         loop {
             let left = judge::left(&self.turno).await?;
+            if left < least {
+                least = left;
+                until = Instant::now() + DRAIN;
+            }
             let broker = &self.world.broker;
             let messages =
                 tokio::task::block_in_place(|| broker.ctl(&["list_queues", "-q", "messages"]))?;
