@@ -1,19 +1,14 @@
 //! Any bytes: `canonical_json` never panics, and reads what serde_json reads.
 
-#![no_main]
-
 use std::collections::BTreeMap;
 use std::fmt;
 
-use libfuzzer_sys::fuzz_target;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use turno::once::{MAX_DEPTH, MAX_INTEGER_DIGITS, canonical_json};
 
-fuzz_target!(|text: &[u8]| check(text));
-
 /// What must hold for any bytes. The property tests of the library (`once/properties.rs`) check the same.
-fn check(text: &[u8]) {
+pub fn check(text: &[u8]) {
     let form = canonical_json(text).ok();
     assert_eq!(form, reference(text).map(String::into_bytes));
     if let Some(form) = form {

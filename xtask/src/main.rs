@@ -4,6 +4,7 @@ mod bench;
 mod contract;
 mod deny;
 mod dist;
+mod fuzz;
 #[cfg(test)]
 mod layers;
 #[cfg(test)]
@@ -49,6 +50,8 @@ cargo xtask COMMAND
   mutants [NAME] [--shard K/N] [--list]
                   make one small mistake after the other in the SQL functions, or in those whose name contains NAME, and
                   print the mistakes that no test notices. --shard 0/8 is the first of 8 parts
+  fuzz [TARGET] [--minutes 10]
+                  run a fuzz target, or each of them, for so long, and keep the inputs that reach new code in fuzz/corpus
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
   bench calls     the cost of one call of each SQL function, and nothing else
   bench latency   latency at a fixed rate of arrivals, 50 and 80 % of the maximum, and nothing else
@@ -119,6 +122,10 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
         Some("mutants") => {
             steps::step("what the tests need", || needs::provide(needs::TEST))?;
             steps::step("mutants", || mutants::run(arguments))
+        }
+        Some("fuzz") => {
+            steps::step("what the build needs", || needs::provide(needs::BUILD))?;
+            steps::step("fuzz", || fuzz::run(arguments))
         }
         Some("words") => steps::step("words", words::check),
         Some("deny") => steps::step("dependencies", deny::check),

@@ -36,9 +36,6 @@ const WITHOUT_PEERS: [&str; 10] = [
     "serve",
 ];
 
-/// Crates with a lock file of their own, which the workspace's build does not read.
-const SEPARATE: [&str; 4] = [BENCHES[0], BENCHES[1], BENCHES[2], "fuzz/Cargo.toml"];
-
 /// Runs all checks that a change must pass.
 ///
 /// `postgres` has the major versions of PostgreSQL that are tested besides Debian's.
@@ -91,7 +88,7 @@ fn format() -> Result<()> {
 
 /// Checks that the lock files of the crates outside the workspace agree with their manifests.
 fn lock_files() -> Result<()> {
-    for manifest in SEPARATE {
+    for manifest in BENCHES {
         let update = ["update", "--workspace", "--manifest-path", manifest];
         cargo(&[&update[..], &["--locked"]].concat())
             .with_context(|| format!("run `cargo {}`", update.join(" ")))?;

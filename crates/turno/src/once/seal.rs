@@ -98,8 +98,9 @@ impl AnswerKeys {
         Ok(())
     }
 
-    /// Encrypts an answer. The result is JSON too.
-    pub(super) fn seal(&self, once_key: &str, answer: &str) -> Result<String> {
+    /// Encrypts an answer. The result is JSON too. Public for the fuzz targets.
+    #[doc(hidden)]
+    pub fn seal(&self, once_key: &str, answer: &str) -> Result<String> {
         let broken = |_| Error::new(Kind::Broken, "an answer could not be sealed");
         let (id, cipher) = self
             .keys
@@ -125,8 +126,10 @@ impl AnswerKeys {
         })
     }
 
-    /// Decrypts an answer. An answer that was stored without encryption is returned unchanged.
-    pub(super) fn open(&self, once_key: &str, stored: String) -> Result<String> {
+    /// Decrypts an answer. An answer that was stored without encryption is returned unchanged. Public for the
+    /// fuzz targets.
+    #[doc(hidden)]
+    pub fn open(&self, once_key: &str, stored: String) -> Result<String> {
         if !stored.starts_with(SEALED) {
             return Ok(stored);
         }

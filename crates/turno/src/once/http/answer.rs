@@ -50,8 +50,9 @@ impl StoredResponse {
         }
     }
 
-    /// Converts it to a response.
-    pub(super) fn into_response<B>(self) -> Result<Response<Carried<B>>> {
+    /// Converts it to a response. Public for the fuzz targets.
+    #[doc(hidden)]
+    pub fn into_response<B>(self) -> Result<Response<Carried<B>>> {
         let damaged = |what: &str| {
             Error::new(
                 Kind::Broken,
