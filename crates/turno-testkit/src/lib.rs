@@ -46,6 +46,7 @@ pub use port::free as free_port;
 pub use process::Process;
 pub use proxy::TcpProxy;
 pub use server::{
-    Certificate, Nats, PgBouncer, PoolMode, PostgresServer, RabbitMq, RedisServer, Subject,
+    Certificate, Nats, PgBouncer, PoolMode, PostgresServer, RabbitMq, RedisServer, SmallDisk,
+    Subject,
 };
 pub use sql::Sql;

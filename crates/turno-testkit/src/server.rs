@@ -11,6 +11,7 @@ mod private;
 mod programs;
 mod rabbitmq;
 mod redis;
+mod small_disk;
 mod supervised;
 mod watchdog;
 
@@ -24,6 +25,7 @@ pub use postgres::PostgresServer;
 pub use private::PrivateServer;
 pub use rabbitmq::RabbitMq;
 pub use redis::RedisServer;
+pub use small_disk::SmallDisk;
 
 /// User account that Debian's database packages create, for servers that refuse to run as root.
 const POSTGRES_ACCOUNT: &str = "postgres";

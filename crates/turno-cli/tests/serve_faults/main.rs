@@ -10,6 +10,7 @@ mod http;
 
 mod failover;
 mod fire;
+mod full_disk;
 mod ledger;
 mod restart;
 mod two;

@@ -18,7 +18,7 @@ use rustix::process::Signal;
 use super::programs::{self, Postgres};
 use super::supervised::Supervised;
 use super::watchdog::Account;
-use super::{Certificate, POSTGRES_ACCOUNT, lock, overridden, without_pg_environment};
+use super::{Certificate, POSTGRES_ACCOUNT, SmallDisk, lock, overridden, without_pg_environment};
 use crate::{eventually, faketime};
 
 /// Default settings: fast, because test data need not survive a crash of the machine, but correct across a crash of the
@@ -346,6 +346,25 @@ impl PostgresServer {
             Ok(url) => url,
             Err(error) => panic!("could not create a database (is the server stopped?): {error}"),
         }
+    }
+
+    /// Creates an empty database whose tables are on a small disk, and returns its URL. The log of the server is not there.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server does not create it.
+    pub fn create_database_on(&self, disk: &SmallDisk) -> Result<String> {
+        let number = self.databases.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!("turno_{number}");
+        let folder = disk.path();
+        self.administer(&format!(
+            "create tablespace {name} location '{}'",
+            folder.display()
+        ))?;
+        self.administer(&format!(
+            "create database {name} owner {OWNER} tablespace {name}"
+        ))?;
+        Ok(self.url(&name))
     }
 
     /// Creates a copy of a database, as soon as it has no connections any more, and returns the URL of the copy.

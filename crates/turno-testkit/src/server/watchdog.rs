@@ -15,8 +15,8 @@ use super::without_pg_environment;
 /// User account of a server when the tests run as root, as which servers refuse to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Account {
-    uid: u32,
-    gid: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
 }
 
 impl Account {
