@@ -1,7 +1,7 @@
 //! Changes that a program which sleeps for a quarter of an hour could miss.
 
 use std::time::Duration;
-use turno_testkit::sql::client;
+use turno_testkit::sql::{client, replace_in_function};
 
 use tokio_postgres::Client;
 use turno::Settings;
@@ -53,15 +53,10 @@ async fn without_waiting_for_pushes_under_way_one_is_missed() {
     let (url, database) = new_database();
     drop(connect(&url, "migrate", Settings::default()).await);
     let owner = client(&url).await;
-    let believe = "do $do$
-        declare
-          was text := pg_get_functiondef('turno.inbox_idle(text, interval, interval)'::regprocedure);
-          rule text := 'pg_snapshot_xmin(pg_current_snapshot()) >= mark.since';
-        begin
-          assert position(rule in was) > 0;
-          execute replace(was, rule, 'true');
-        end $do$";
-    owner.run(believe).await;
+    let rule = "pg_snapshot_xmin(pg_current_snapshot()) >= mark.since";
+    replace_in_function(&owner, "inbox_idle", rule, "true")
+        .await
+        .unwrap();
     let (open, mut done) = push_under_way(&url, "begin").await;
     until_silent(&[&database]).await;
     open.run("commit").await;

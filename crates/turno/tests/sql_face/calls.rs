@@ -5,7 +5,7 @@ use turno::lock::{BreakOutcome, ReleaseOutcome};
 use turno_testkit::Sql as _;
 use turno_testkit::conformance::acquired;
 
-use super::test_store;
+use super::{change, test_store};
 
 #[tokio::test]
 async fn arguments_are_named_and_have_defaults() {
@@ -324,15 +324,9 @@ async fn an_event_is_the_same_with_and_without_options() {
 #[tokio::test]
 async fn an_event_of_another_path_differs() {
     let (_test_store, client) = test_store().await;
-    let body = client
-        .text("select pg_get_functiondef('turno.outbox_emit'::regproc)")
-        .await;
-    let changed = body.replace(
-        "clock_timestamp(), 0, outbox_emit.key",
-        "clock_timestamp(), 5, outbox_emit.key",
-    );
-    assert_ne!(body, changed);
-    client.run(&changed).await;
+    let zero = "clock_timestamp(), 0, outbox_emit.key";
+    let five = "clock_timestamp(), 5, outbox_emit.key";
+    change(&client, "outbox_emit", zero, five).await;
     let event = "'T', '1'";
     // The first event of a queue is stored by the general path.
     emitted(&client, event).await.expect("a good event");

@@ -1,9 +1,9 @@
 //! A queue with many items that are due later: calls do not read them all.
 
 use tokio_postgres::Client;
-use turno_testkit::sql::{Sql, replace_in_function};
+use turno_testkit::sql::Sql;
 
-use super::test_store;
+use super::{change, test_store};
 
 const ITEMS: u64 = 5000;
 
@@ -71,9 +71,7 @@ async fn with_a_clock_in_the_statement_it_is() {
         ("inbox_claim_batch", at, clock),
         ("inbox_claim_one", "if behind or passed", "if false"),
     ] {
-        replace_in_function(&client, function, from, to)
-            .await
-            .unwrap();
+        change(&client, function, from, to).await;
     }
     let read = items_read(&client).await;
     for call in 0..3 {

@@ -16,10 +16,17 @@ mod transactions;
 
 use tokio_postgres::Client;
 use turno_testkit::conformance::TestStore;
+use turno_testkit::sql::replace_in_function;
 
 async fn test_store() -> (TestStore, Client) {
     let test_store = TestStore::postgres();
     test_store.turno().await.close().await;
     let client = test_store.postgres_connection().await;
     (test_store, client)
+}
+
+/// Changes a function for a control, in the database of the test.
+async fn change(client: &Client, function: &str, from: &str, to: &str) {
+    let changed = replace_in_function(client, function, from, to).await;
+    changed.expect("the function has the text");
 }

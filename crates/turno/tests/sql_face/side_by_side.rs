@@ -8,7 +8,7 @@ use turno_testkit::conformance::TestStore;
 use turno_testkit::eventually_async;
 use turno_testkit::sql::Sql;
 
-use super::test_store;
+use super::{change, test_store};
 
 /// Longer than anything takes that ends at all.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -149,11 +149,7 @@ async fn race(test_store: &TestStore, meanwhile: Meanwhile, guarded: bool) -> (i
         )
         .await;
     if !guarded {
-        let body = first
-            .text("select pg_get_functiondef('turno.inbox_claim_one'::regproc)")
-            .await;
-        assert!(body.contains(LOOKS_AGAIN), "{body}");
-        first.run(&body.replace(LOOKS_AGAIN, LOOKS_ONCE)).await;
+        change(&first, "inbox_claim_one", LOOKS_AGAIN, LOOKS_ONCE).await;
         // It would refuse the second claim with an error.
         first
             .run(
@@ -259,17 +255,15 @@ async fn a_claim_does_not_read_the_other_claims() {
 #[tokio::test]
 async fn a_claim_with_not_exists_reads_all_claims() {
     let (_test_store, client) = test_store().await;
-    let body = client
-        .text("select pg_get_functiondef('turno.inbox_upkeep'::regproc)")
-        .await;
-    let changed = body
-        .replace(
-            "and (\n          select b.ahead_id",
-            "and not exists (\n          select b.ahead_id",
-        )
-        .replace("b.ahead_id = t.id) is null", "b.ahead_id = t.id)");
-    assert_ne!(body, changed);
-    client.run(&changed).await;
+    let looked_up = "and (\n          select b.ahead_id
+          from turno.inbox_claim b
+          where b.queue_id = c.queue_id
+            and b.n = turno.inbox_ahead()
+            and b.ahead_id = t.id) is null";
+    let compared = looked_up
+        .replace("and (", "and not exists (")
+        .replace(" is null", "");
+    change(&client, "inbox_upkeep", looked_up, &compared).await;
     let rows = claims_read(&client).await;
     assert!(rows > 20_000, "{rows} rows were read");
 }
@@ -316,14 +310,12 @@ async fn a_claim_that_the_cursor_does_not_know_is_taken_over() {
 #[tokio::test]
 async fn with_the_cursor_alone_it_is_not() {
     let (test_store, client) = test_store().await;
-    let body = client
-        .text("select pg_get_functiondef('turno.inbox_claim_batch'::regproc)")
-        .await;
-    let changed = body
-        .replace("c.expiry := least(c.expiry, at.ahead_until);", "")
-        .replace("c.expiry := turno.inbox_first_end(c, until);", "");
-    assert_ne!(body, changed);
-    client.run(&changed).await;
+    for looks_further in [
+        "c.expiry := least(c.expiry, at.ahead_until);",
+        "c.expiry := turno.inbox_first_end(c, until);",
+    ] {
+        change(&client, "inbox_claim_batch", looks_further, "").await;
+    }
     for due in [false, true] {
         assert!(!is_taken_over(&test_store, &client, due).await);
     }
@@ -403,12 +395,13 @@ async fn an_item_of_a_new_kind_is_claimed_at_once() {
 #[tokio::test]
 async fn by_the_row_of_the_queue_alone_it_is_not() {
     let (test_store, client) = test_store().await;
-    let body = client
-        .text("select pg_get_functiondef('turno.inbox_claim_one'::regproc)")
-        .await;
-    let changed = body.replace("turno.inbox_queue_learn(q)", "false");
-    assert_ne!(body, changed);
-    client.run(&changed).await;
+    change(
+        &client,
+        "inbox_claim_one",
+        "turno.inbox_queue_learn(q)",
+        "false",
+    )
+    .await;
     let (_, claimed) = urgent_is_pushed(&test_store, &client).await;
     assert!(claimed.is_empty(), "{claimed:?}");
 }
@@ -446,12 +439,13 @@ async fn an_item_of_a_new_kind_is_claimed_beside_others() {
 #[tokio::test]
 async fn by_the_row_of_the_queue_alone_it_waits() {
     let (test_store, client) = test_store().await;
-    let body = client
-        .text("select pg_get_functiondef('turno.inbox_claim_one'::regproc)")
-        .await;
-    let changed = body.replace("turno.inbox_queue_learn(q)", "false");
-    assert_ne!(body, changed);
-    client.run(&changed).await;
+    change(
+        &client,
+        "inbox_claim_one",
+        "turno.inbox_queue_learn(q)",
+        "false",
+    )
+    .await;
     assert!(!urgent_is_claimed_beside_others(&test_store, &client).await);
 }
 

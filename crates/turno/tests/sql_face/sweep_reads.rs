@@ -1,9 +1,9 @@
 //! A sweep that has nothing to delete reads few rows, however much is kept.
 
 use tokio_postgres::Client;
-use turno_testkit::sql::{Sql, replace_in_function};
+use turno_testkit::sql::Sql;
 
-use super::test_store;
+use super::{change, test_store};
 
 /// Rows of each kind that are kept.
 const ROWS: u64 = 10_000;
@@ -169,9 +169,7 @@ async fn with_a_clock_in_the_statement_it_reads_all() {
             "offset 0",
         ),
     ] {
-        replace_in_function(&client, function, from, to)
-            .await
-            .unwrap();
+        change(&client, function, from, to).await;
     }
     let many = many_read(&client).await;
     for table in [
