@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use self::background::Background;
 use self::tools::Tools;
@@ -41,15 +41,54 @@ impl Caller<'_> {
     }
 }
 
+/// How much to ask.
+#[derive(Clone, Copy)]
+pub struct Questions {
+    /// Number of generated requests for each operation and phase.
+    examples: u32,
+    /// Decides which requests are generated.
+    seed: u32,
+}
+
+impl Questions {
+    /// Returns those of CI: other ones in each run.
+    pub fn of_ci() -> Self {
+        Questions {
+            examples: 8,
+            seed: fastrand::u32(..),
+        }
+    }
+
+    /// Reads the options `--examples` and `--seed`.
+    pub fn parse(arguments: &[String]) -> Result<Self> {
+        let mut questions = Self::of_ci();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let value = arguments
+                .next()
+                .with_context(|| format!("{argument} takes a number"))?;
+            match argument.as_str() {
+                "--examples" => questions.examples = value.parse()?,
+                "--seed" => questions.seed = value.parse()?,
+                other => bail!("there is no option {other}"),
+            }
+        }
+        Ok(questions)
+    }
+}
+
 /// Programs that the tests built, and a folder for results.
 struct Setup {
     programs: PathBuf,
     folder: PathBuf,
     tools: Tools,
+    questions: Questions,
 }
 
 /// Checks the description, and the behaviour of servers on both stores.
-pub fn check() -> Result<()> {
+pub fn check(questions: Questions) -> Result<()> {
+    let Questions { examples, seed } = questions;
+    println!("the same again: cargo xtask contract --examples {examples} --seed {seed}");
     // Built into the same folder: cargo puts all programs of a workspace together.
     let own = env::current_exe().context("a process knows its program")?;
     let programs = own.parent().context("a program is in a folder")?;
@@ -60,6 +99,7 @@ pub fn check() -> Result<()> {
         programs: programs.to_owned(),
         tools: Tools::provide(&folder)?,
         folder,
+        questions,
     };
     run(place.tools.command("openapi-spec-validator").arg(GOLDEN))?;
     // Schemathesis and the server use one core each, so two run at a time.
@@ -124,6 +164,9 @@ fn ask(place: &Setup, store_name: &str, store: &str, caller: Caller<'_>) -> Resu
     let mut command = place.tools.command("schemathesis");
     command.arg("--config-file").arg(config.canonicalize()?);
     command.args(["run", &format!("{url}/openapi.json")]);
+    let Questions { examples, seed } = place.questions;
+    command.args(["--max-examples", &examples.to_string()]);
+    command.args(["--seed", &seed.to_string()]);
     command
         .env("PYTHONPATH", Path::new(FOLDER).canonicalize()?)
         .env("PYTHONDONTWRITEBYTECODE", "1")

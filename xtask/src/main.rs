@@ -37,7 +37,8 @@ cargo xtask COMMAND
                   run the tests of the store and of SQL on these versions (14, 16, 17, 18), and nothing else
   test FILTER…    run the tests whose name contains FILTER, and nothing else, and install nothing: a test says what it needs;
                   what follows goes to `cargo test`
-  contract        ask running servers for all that they describe, and nothing else
+  contract [--examples 8] [--seed N]
+                  ask running servers for all that they describe, and nothing else; each run has another seed, and prints it
   deny            check licences, advisories, sources and versions of all dependencies, and nothing else
   words           check names and texts against docs/glossary.md, and nothing else
   advisories FOLDER DATE
@@ -63,10 +64,10 @@ cargo xtask COMMAND
                   write charts and tables from the results in FILE, and run nothing
   help            this text
 
-The tests need PostgreSQL, PgBouncer, RabbitMQ, NATS, Python, Node with npm, Java, Chromium with its driver, promtool,
-systemd-analyze, man, faketime and a C compiler; the benchmarks need Redis too. Missing ones are installed with apt-get as
-root or with passwordless sudo; otherwise the command to run is printed. The benchmarks compare with queues for Node and
-Python, too, which npm and pip install into the target folder; without them, these are left out.
+The tests need PostgreSQL, PgBouncer, RabbitMQ, NATS, Redis, Python, Node with npm, Java, Chromium with its driver, promtool,
+systemd-analyze, man, faketime and a C compiler. Missing ones are installed with apt-get as root or with passwordless
+sudo; otherwise the command to run is printed. The benchmarks compare with queues for Node and Python, too, which npm and
+pip install into the target folder; without them, these are left out.
 ";
 
 fn main() -> ExitCode {
@@ -113,7 +114,7 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
         }
         Some("contract") => {
             steps::step("what the tests need", || needs::provide(needs::TEST))?;
-            steps::outside()
+            steps::outside(arguments)
         }
         Some("campaign") => {
             steps::step("what the campaign needs", || needs::provide(needs::TEST))?;

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
+use crate::contract::Questions;
 use crate::{bench, contract, deny, dist, peers, postgres, programs, words};
 
 /// Packages to test: all but the benchmarks, which compare with software that the tests do not need and are in their own
@@ -49,7 +50,7 @@ pub fn all(postgres: &[u32]) -> Result<()> {
     let versions = versions(postgres)?;
     step("cargo test", || programs::run(&TESTED, &versions))?;
     at_once(
-        || step("the HTTP contract", contract::check),
+        || step("the HTTP contract", || contract::check(Questions::of_ci())),
         || {
             step("the examples in the documentation", || {
                 linted(&[&["test", "--doc"], &TESTED[..]].concat())
@@ -134,12 +135,13 @@ pub fn filtered(arguments: &[String]) -> Result<()> {
 }
 
 /// Runs only the checks of the HTTP contract.
-pub fn outside() -> Result<()> {
+pub fn outside(arguments: &[String]) -> Result<()> {
+    let questions = Questions::parse(arguments)?;
     step("build the servers", || {
         let programs = ["--bin", "turno", "--bin", "turno-servers"];
         linted(&[&["build"], &TESTED[..], &programs].concat())
     })?;
-    step("the HTTP contract", contract::check)
+    step("the HTTP contract", || contract::check(questions))
 }
 
 /// Runs a campaign of faults. The arguments are those of `turno-campaign run`.
