@@ -42,13 +42,14 @@ impl SmallDisk {
     ///
     /// Returns an error if it cannot be started.
     pub fn start(bytes: u64) -> Result<Self> {
-        let words = Self::command(Path::new(FOLDER), bytes);
+        let account = Account::instead_of_root(POSTGRES_ACCOUNT)?;
+        let words = Self::command_as(false, Path::new(FOLDER), bytes);
         let mut command = Command::new(&words[0]);
         command
             .args(&words[1..])
             .args(["sh", "-c", HOLDER])
             .stdin(Stdio::piped());
-        if let Some(account) = Account::instead_of_root(POSTGRES_ACCOUNT)? {
+        if let Some(account) = account {
             command.uid(account.uid).gid(account.gid);
         }
         let holder = Process::spawn(&mut command)?;
@@ -59,16 +60,18 @@ impl SmallDisk {
     /// Returns the words that run a command, whose own words follow, with a small disk in place of a folder. Other processes see
     /// the files below `/proc/PID/root`.
     pub fn command(folder: &Path, bytes: u64) -> Vec<String> {
-        let words = [
-            "unshare",
-            "--user",
-            "--map-root-user",
-            "--mount",
-            "sh",
-            "-c",
-            SCRIPT,
-        ];
-        let mut words: Vec<String> = words.map(str::to_owned).to_vec();
+        Self::command_as(rustix::process::geteuid().is_root(), folder, bytes)
+    }
+
+    /// The same for root, or for an ordinary user. The user stays the same in both cases.
+    fn command_as(root: bool, folder: &Path, bytes: u64) -> Vec<String> {
+        let own: &[&str] = match root {
+            true => &[],
+            // A user may mount in a user namespace of its own.
+            false => &["--user", "--map-current-user", "--keep-caps"],
+        };
+        let words = [&["unshare"], own, &["--mount", "sh", "-c", SCRIPT]].concat();
+        let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         words.extend([bytes.to_string(), folder.display().to_string()]);
         words
     }

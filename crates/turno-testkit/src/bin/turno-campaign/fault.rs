@@ -1,5 +1,8 @@
 //! Faults: what they do, and how they end.
 
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -54,6 +57,8 @@ pub enum Fault {
     NoConnections,
     /// Another process holds the lock of writers.
     HeldWriter,
+    /// The disk of the store is full.
+    FullDisk,
     /// RabbitMQ is killed, and started again.
     KillBroker,
     /// RabbitMQ takes no messages.
@@ -116,7 +121,7 @@ const OF_POSTGRES: [Fault; 12] = [
     Fault::NoConnections,
 ];
 
-const OF_SQLITE: [Fault; 1] = [Fault::HeldWriter];
+const OF_SQLITE: [Fault; 2] = [Fault::HeldWriter, Fault::FullDisk];
 
 impl Fault {
     /// All faults of a store.
@@ -147,6 +152,7 @@ impl Fault {
             Fault::StatementTimeout => "statement_timeout".to_owned(),
             Fault::NoConnections => "no connection left".to_owned(),
             Fault::HeldWriter => "the writer's lock held".to_owned(),
+            Fault::FullDisk => "a full disk".to_owned(),
             Fault::KillBroker => "kill -9 of RabbitMQ".to_owned(),
             Fault::BlockBroker => "RabbitMQ takes no messages".to_owned(),
         }
@@ -225,19 +231,41 @@ impl World {
 impl StoreServer {
     async fn make(&mut self, fault: Fault, pause: Duration, rng: &mut Rng) -> Result<()> {
         match self {
-            StoreServer::Sqlite { file } => {
-                if fault != Fault::HeldWriter {
-                    bail!("{fault:?} is not for SQLite");
+            StoreServer::Sqlite { file } => match fault {
+                Fault::HeldWriter => {
+                    let db = rusqlite::Connection::open(file)?;
+                    db.busy_timeout(Duration::from_secs(30))?;
+                    tokio::task::block_in_place(|| db.execute_batch("begin immediate"))?;
+                    sleep(pause).await;
+                    Ok(db.execute_batch("rollback")?)
                 }
-                let db = rusqlite::Connection::open(file)?;
-                db.busy_timeout(Duration::from_secs(30))?;
-                tokio::task::block_in_place(|| db.execute_batch("begin immediate"))?;
-                sleep(pause).await;
-                Ok(db.execute_batch("rollback")?)
-            }
+                Fault::FullDisk => {
+                    let occupied = Path::new(file).with_file_name("occupied");
+                    tokio::task::block_in_place(|| occupy_all(&occupied))?;
+                    sleep(pause).await;
+                    Ok(fs::remove_file(&occupied)?)
+                }
+                other => bail!("{other:?} is not for SQLite"),
+            },
             StoreServer::Postgres(postgres) => postgres.make(fault, pause, rng).await,
         }
     }
+}
+
+/// Writes a file until its disk is full.
+fn occupy_all(file: &Path) -> Result<()> {
+    let mut file = fs::File::create(file)?;
+    let block = vec![0; 1 << 20];
+    for size in [block.len(), 4096, 1] {
+        loop {
+            match file.write_all(&block[..size]) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::StorageFull => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Postgres {

@@ -123,7 +123,7 @@ async fn connect(url: &str) -> Result<Turno> {
             .connect(url)
             .await
         {
-            Err(error) if error.is_unavailable() => pause().await,
+            Err(error) if is_outage(&error) => pause().await,
             connected => return Ok(connected?),
         }
     }
@@ -174,11 +174,16 @@ async fn pause() {
 /// Records an error: of an outage, or one that no fault explains.
 fn failed(pending: Pending, error: &Error) {
     let text = format!("{error:?}");
-    pending.answer(if error.is_unavailable() {
+    pending.answer(if is_outage(error) {
         Answer::Unknown(text)
     } else {
         Answer::Broken(text)
     });
+}
+
+/// Whether a fault explains an error: an outage, or a full disk.
+fn is_outage(error: &Error) -> bool {
+    error.is_unavailable() || error.is_refused() && error.to_string().contains("full")
 }
 
 /// The same for a transaction of the application, whose own statements fail, too.

@@ -16,10 +16,14 @@ mod report;
 mod run;
 
 use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use turno_testkit::SmallDisk;
 
 use self::load::{Role, Start};
 use self::plant::Plant;
@@ -33,7 +37,13 @@ fn main() -> Result<()> {
         .enable_all()
         .build()?;
     match words[..] {
-        ["run", ref options @ ..] => runtime.block_on(options_of(options)?.run()),
+        ["run", ref options @ ..] => {
+            let options = options_of(options)?;
+            if options.store == Store::Sqlite && std::env::var_os(ON_SMALL_DISK).is_none() {
+                return Err(on_small_disk().into());
+            }
+            runtime.block_on(options.run())
+        }
         ["plants", ref options @ ..] => runtime.block_on(options_of(options)?.plants()),
         ["load", role, url, broker, server, folder, name, seed] => {
             let role = Role::ALL.into_iter().find(|known| known.name() == role);
@@ -52,6 +62,24 @@ fn main() -> Result<()> {
             "usage: turno-campaign run [--minutes N] [--seed S] [--store postgres|sqlite] [--plant BUG] [--report FILE]"
         ),
     }
+}
+
+/// Set for a campaign that runs on a small disk.
+const ON_SMALL_DISK: &str = "TURNO_CAMPAIGN_ON_SMALL_DISK";
+
+/// Becomes the same campaign on a small disk. Returns only if that fails.
+fn on_small_disk() -> io::Error {
+    let words = SmallDisk::command(Path::new(run::DISK), run::DISK_BYTES);
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return error,
+    };
+    Command::new(&words[0])
+        .args(&words[1..])
+        .arg(program)
+        .args(std::env::args_os().skip(1))
+        .env(ON_SMALL_DISK, "1")
+        .exec()
 }
 
 async fn load(start: Start) -> Result<()> {

@@ -47,6 +47,11 @@ const DURABLE: [(&str, &str); 3] = [
     ("wal_retrieve_retry_interval", "100ms"),
 ];
 
+/// Folder of SQLite's file: a small disk, which only this process and its children see.
+pub const DISK: &str = "/mnt";
+/// Larger than what a campaign of hours stores.
+pub const DISK_BYTES: u64 = 2 << 30;
+
 /// Kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Store {
@@ -154,7 +159,7 @@ impl Options {
         let history = folder.path().join("history");
         std::fs::create_dir(&history)?;
         let began = Instant::now();
-        let campaign = Campaign::start(self, folder, &history).await?;
+        let campaign = Campaign::start(self, &history).await?;
         let (kept, made, stuck) = campaign.run(self).await?;
         let mut judged = judge::judge(&kept, &history).await?;
         judged.violations.extend(stuck);
@@ -176,7 +181,7 @@ struct Campaign {
 }
 
 impl Campaign {
-    async fn start(options: &Options, folder: &TempDir, history: &Path) -> Result<Self> {
+    async fn start(options: &Options, history: &Path) -> Result<Self> {
         let broker = tokio::task::block_in_place(RabbitMq::start)?;
         let (store, direct, url) = match options.store {
             Store::Postgres => {
@@ -204,7 +209,7 @@ impl Campaign {
                 (store, urls.0, urls.1)
             }
             Store::Sqlite => {
-                let file = folder.path().join("turno.db").display().to_string();
+                let file = format!("{DISK}/turno.db");
                 let url = format!("sqlite:{file}");
                 (StoreServer::Sqlite { file }, url.clone(), url)
             }
