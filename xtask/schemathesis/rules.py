@@ -16,6 +16,8 @@ REASONS = [
     r"^ttl must be at least 1 ms",
     r"^ttl is \S+, and \S+ is the most",
     r"^lease is \S+, and must be between",
+    # A schema cannot limit a time.
+    r"^run_at is \S+, and must be between",
     # Names that begin with $ are reserved for Turno, and some headers for the sinks.
     r"^queue begins with \$",
     r"^headers has one that cannot be sent",
