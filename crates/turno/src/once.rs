@@ -32,6 +32,8 @@ mod json;
 mod pointer;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod reference;
 mod run;
 mod seal;
 mod wait;

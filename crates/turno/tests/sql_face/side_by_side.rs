@@ -391,17 +391,17 @@ async fn an_item_of_a_new_kind_is_claimed_at_once() {
     assert_eq!(claimed, [urgent]);
 }
 
+/// Removes a claim's look at inbox_kind.
+async fn believe_the_row_of_the_queue(client: &Client) {
+    let look = "turno.inbox_queue_learn(q)";
+    change(client, "inbox_claim_one", look, "false").await;
+}
+
 /// The control: if a claim believes the row of the queue, it finds nothing.
 #[tokio::test]
 async fn by_the_row_of_the_queue_alone_it_is_not() {
     let (test_store, client) = test_store().await;
-    change(
-        &client,
-        "inbox_claim_one",
-        "turno.inbox_queue_learn(q)",
-        "false",
-    )
-    .await;
+    believe_the_row_of_the_queue(&client).await;
     let (_, claimed) = urgent_is_pushed(&test_store, &client).await;
     assert!(claimed.is_empty(), "{claimed:?}");
 }
@@ -439,13 +439,7 @@ async fn an_item_of_a_new_kind_is_claimed_beside_others() {
 #[tokio::test]
 async fn by_the_row_of_the_queue_alone_it_waits() {
     let (test_store, client) = test_store().await;
-    change(
-        &client,
-        "inbox_claim_one",
-        "turno.inbox_queue_learn(q)",
-        "false",
-    )
-    .await;
+    believe_the_row_of_the_queue(&client).await;
     assert!(!urgent_is_claimed_beside_others(&test_store, &client).await);
 }
 
