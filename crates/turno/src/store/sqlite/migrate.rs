@@ -27,6 +27,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0014_short", ""),
     ("0015_kinds", ""),
     ("0016_sweep", ""),
+    ("0017_events", ""),
 ];
 
 const BEGIN: &str = query!(migration_table);

@@ -194,15 +194,27 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-  b    turno.inbox_claim;
-  many bigint := 0;
-  groups text[];
-  next timestamptz;
+  now_at  timestamptz := clock_timestamp();
+  b       turno.inbox_claim;
+  many    bigint := 0;
+  taken   integer := 0;
+  groups  text[];
+  expired tid[];
+  next    timestamptz;
 begin
+  -- Once for both: while a transaction is open for long, this reads all claims that have ended since it began.
+  select
+    array_agg(t.ctid) filter (where turno.inbox_claim_has_expired(t.until, now_at)),
+    min(t.until) filter (where not turno.inbox_claim_has_expired(t.until, now_at))
+  into expired, next
+  from turno.inbox_claim t
+  where t.queue_id = inbox_abandon.queue_id;
   for b in
     select *
     from turno.inbox_claim t
-    where t.queue_id = inbox_abandon.queue_id
+    where t.ctid = any (expired)
+      and t.queue_id = inbox_abandon.queue_id
+      -- Its holder may have extended it.
       and turno.inbox_claim_has_expired(t.until, clock_timestamp())
     -- Items that were claimed first come first again.
     order by t.n
@@ -227,14 +239,15 @@ begin
       perform turno.inbox_free(null, array_fill(inbox_abandon.queue_id, array[cardinality(groups)]), groups);
     end if;
     many := many + turno.inbox_count(b.ids);
+    taken := taken + 1;
     delete from turno.inbox_claim t
     where t.token = b.token
       and t.queue_priority = b.queue_priority;
   end loop;
-  select min(t.until) into next
-  from turno.inbox_claim t
-  where t.queue_id = inbox_abandon.queue_id;
-  -- One that is just being settled is looked at again soon.
+  if taken < cardinality(expired) then
+    -- One that is just being settled is looked at again soon.
+    next := now_at;
+  end if;
   return case when next is null then 'infinity' else greatest(next, clock_timestamp() + '100 milliseconds') end;
 end
 $$;

@@ -150,8 +150,10 @@ begin
   end if;
   if turno.inbox_claim_has_expired(c.expiry, now_at) then
     c.expiry := turno.inbox_abandon(c.queue_id);
+  else
+    c.expiry := turno.inbox_first_end(c, inbox_upkeep.until);
   end if;
-  c.expiry := least(turno.inbox_first_end(c, inbox_upkeep.until), inbox_upkeep.until);
+  c.expiry := least(c.expiry, inbox_upkeep.until);
   for p in 0..3 loop
     continue when inbox_upkeep.priority_mask & (1 << p) = 0;
     -- The ends of claims behind the cursor are in its expiry.
