@@ -7,3 +7,4 @@ mod inbox;
 mod kit;
 mod lock;
 mod once;
+mod outbox;
