@@ -31,6 +31,8 @@ pub mod interleave;
 #[cfg(feature = "suite")]
 pub mod load;
 #[cfg(feature = "suite")]
+mod migrated;
+#[cfg(feature = "suite")]
 pub mod model;
 mod port;
 mod proc;
@@ -42,6 +44,8 @@ pub mod supabase;
 
 pub use eventually::{eventually, eventually_async};
 pub use faketime::set_clock;
+#[cfg(feature = "suite")]
+pub use migrated::migrated_database;
 pub use port::free as free_port;
 pub use process::Process;
 pub use proxy::TcpProxy;

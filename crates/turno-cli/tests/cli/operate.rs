@@ -19,6 +19,7 @@ on_each_store!(
 /// A command that only reads reports that there is no store, and does not create one: an empty store would show no
 /// locks, whatever is locked in the store that was meant.
 fn reading_creates_no_store(fixture: Fixture) {
+    let fixture = fixture.without_schema();
     for words in [
         &["lock", "list"][..],
         &["lock", "status", "r"],
@@ -50,6 +51,7 @@ fn reading_creates_no_store(fixture: Fixture) {
 }
 
 fn the_schema_is_migrated_once(fixture: Fixture) {
+    let fixture = fixture.without_schema();
     let report = |from: serde_json::Value| {
         json!({
             "from": from, "to": turno::store::SCHEMA_VERSION, "repaired": false, "missing_functions": [],
@@ -169,6 +171,7 @@ fn settings_of_the_database_are_changed_by_its_owner() {
 
 /// Run by hand, the script creates a store that needs no migration.
 fn the_printed_schema_is_the_schema(fixture: Fixture) {
+    let fixture = fixture.without_schema();
     // Printing does not connect, so the store need not exist.
     let scheme = if fixture.kind == Kind::Sqlite {
         "sqlite:missing/x.db"
@@ -272,6 +275,7 @@ fn a_sweep_goes_on_until_it_is_stopped(fixture: Fixture) {
 }
 
 fn a_doctor_examines_the_store(fixture: Fixture) {
+    let fixture = fixture.without_schema();
     let sick = fixture.turno("doctor").expect(1);
     assert!(
         sick.out.contains("problem") && sick.out.contains("turno migrate"),

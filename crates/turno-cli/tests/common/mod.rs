@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use turno::store::postgres::Target;
-use turno_testkit::{PostgresServer, Process};
+use turno_testkit::{PostgresServer, Process, migrated_database};
 
 use self::arguments::Arguments;
 
@@ -31,7 +31,7 @@ pub enum Kind {
     Postgres,
 }
 
-/// A working folder, and an empty store for one test.
+/// A working folder, and a store for one test: a database with the schema, or a file that does not exist yet.
 #[derive(Debug)]
 pub struct Fixture {
     pub kind: Kind,
@@ -44,13 +44,21 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         let store = match kind {
             Kind::Sqlite => format!("sqlite:{}", folder.path().join("store.db").display()),
-            Kind::Postgres => PostgresServer::shared().create_database(),
+            Kind::Postgres => migrated_database(),
         };
         Fixture {
             kind,
             folder,
             store,
         }
+    }
+
+    /// Replaces a database with the schema by an empty one.
+    pub fn without_schema(mut self) -> Self {
+        if self.kind == Kind::Postgres {
+            self.store = PostgresServer::shared().create_database();
+        }
+        self
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use turno::Turno;
 use turno_server::{Options, Server};
-use turno_testkit::{PostgresServer, eventually_async};
+use turno_testkit::{eventually_async, migrated_database};
 
 /// Long enough for a busy machine. A test that succeeds does not wait for it.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -50,7 +50,7 @@ impl Running {
 
     /// Starts one with a new database.
     pub async fn start_postgres() -> Self {
-        let url = PostgresServer::shared().create_database();
+        let url = migrated_database();
         Self::on(Turno::connect(&url).await.unwrap(), Options::default()).await
     }
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use turno::{Token, Turno};
 
 use super::dialect::{Dialect, Postgres, Sqlite};
+use crate::migrated::migrated_database;
 use crate::server::{PgBouncer, PoolMode, PostgresServer};
 
 /// Creates an instance on a store, given its URL.
@@ -37,7 +38,7 @@ impl TestStore {
 
     /// Creates a database with the schema on this process's PostgreSQL server.
     pub fn postgres() -> Self {
-        Self::in_database(migrated(PostgresServer::shared()))
+        Self::in_database(migrated_database())
     }
 
     /// Creates an empty database on this process's PostgreSQL server.
@@ -67,7 +68,7 @@ impl TestStore {
             std::thread::spawn(|| keep_running(&POOLER));
             pooler
         });
-        let direct = migrated(server);
+        let direct = migrated_database();
         let database = direct.rsplit('/').next().unwrap();
         TestStore {
             url: pooler.url(database),
@@ -271,41 +272,6 @@ fn straight(url: String) -> Pin<Box<dyn Future<Output = Turno> + Send>> {
             }
         }
     })
-}
-
-/// Returns a new database with the schema. It is copied, because creating the schema takes longer than most tests.
-fn migrated(server: &PostgresServer) -> String {
-    static TEMPLATE: OnceLock<String> = OnceLock::new();
-    let template = TEMPLATE.get_or_init(|| {
-        let url = server.create_database();
-        let migrate = || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            let migrate = async {
-                Turno::connect(&url).await.unwrap().close().await;
-                mutate(&url).await;
-            };
-            runtime.unwrap().block_on(migrate);
-        };
-        // On a separate thread, because the first caller may be in a runtime already.
-        std::thread::scope(|scope| scope.spawn(migrate).join().unwrap());
-        url
-    });
-    server.copy_database(template)
-}
-
-/// Runs the statements of the file that `TURNO_TEST_SQL` names: a function with a mistake, of `cargo xtask mutants`.
-async fn mutate(url: &str) {
-    let Some(file) = std::env::var_os("TURNO_TEST_SQL") else {
-        return;
-    };
-    let sql = std::fs::read_to_string(file).unwrap();
-    let client = crate::sql::client(url).await;
-    if let Err(error) = client.batch_execute(&sql).await {
-        eprintln!("TURNO_TEST_SQL is not valid: {error:?}");
-        std::process::exit(1);
-    }
 }
 
 pub(super) fn quoted(text: &str) -> String {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use turno::Turno;
 
-use crate::PostgresServer;
+use crate::{PostgresServer, migrated_database};
 
 /// How long a transaction waits for those of other processes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub struct StoreFixture {
 pub trait FromStore: From<StoreFixture> {
     /// Creates a database on the server that all tests share.
     fn postgres() -> Self {
-        Self::on(PostgresServer::shared())
+        StoreFixture::at("postgres", migrated_database(), folder()).into()
     }
 
     /// Creates a database on a server that the test may kill.

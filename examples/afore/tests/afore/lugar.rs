@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use turno::Turno;
-use turno_testkit::{PostgresServer, eventually};
+use turno_testkit::{eventually, migrated_database};
 
 use crate::LONG;
 use crate::cliente::Cliente;
@@ -44,10 +44,7 @@ pub type Dicho = Option<(u16, Value)>;
 
 impl Lugar {
     pub fn postgres() -> Self {
-        Self::en(
-            PostgresServer::shared().create_database(),
-            tempfile::tempdir().unwrap(),
-        )
+        Self::en(migrated_database(), tempfile::tempdir().unwrap())
     }
 
     pub fn sqlite() -> Self {

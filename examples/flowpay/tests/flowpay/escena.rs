@@ -10,7 +10,7 @@ use sqlx::{Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use turno::Turno;
-use turno_testkit::PostgresServer;
+use turno_testkit::migrated_database;
 
 use crate::ensayo::{Citas, Instancia, Parada, USUARIOS, a_la_vez};
 
@@ -23,7 +23,7 @@ pub struct Lugar {
 impl Lugar {
     /// Creates a database on the server that all tests share.
     pub fn postgres() -> Self {
-        let url = PostgresServer::shared().create_database();
+        let url = migrated_database();
         let carpeta = tempfile::tempdir().unwrap();
         Lugar { url, carpeta }
     }

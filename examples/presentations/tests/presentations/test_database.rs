@@ -9,7 +9,7 @@ use presentations::use_case::ProcessPresentationUseCase;
 use presentations::web_service::WebService;
 use presentations::web_service_client::WebServiceClient;
 use tempfile::TempDir;
-use turno_testkit::PostgresServer;
+use turno_testkit::migrated_database;
 
 /// Path of the program, built along with this test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_presentations");
@@ -25,7 +25,7 @@ pub struct TestDatabase {
 
 impl TestDatabase {
     pub async fn postgres() -> Self {
-        Self::new(PostgresServer::shared().create_database(), None).await
+        Self::new(migrated_database(), None).await
     }
 
     pub async fn sqlite() -> Self {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use turno::Turno;
 use turno::outbox::{EventState, EventView, OutboxStats};
-use turno_testkit::{PostgresServer, Process, RabbitMq, eventually, eventually_async};
+use turno_testkit::{Process, RabbitMq, eventually, eventually_async, migrated_database};
 
 use crate::cast::{Actor, Cast, LONG, await_death_of_one};
 use crate::db::Db;
@@ -68,7 +68,7 @@ impl Stage {
     }
 
     pub async fn postgres_at(broker: u16) -> Self {
-        Self::new(PostgresServer::shared().create_database(), None, broker).await
+        Self::new(migrated_database(), None, broker).await
     }
 
     pub async fn sqlite_at(broker: u16) -> Self {
