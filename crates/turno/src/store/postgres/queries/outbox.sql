@@ -13,10 +13,15 @@ from turno.outbox_claim($1, $2, $3, $4, $5, false)
 select turno.outbox_discard($1, $2, $3) as many
 
 -- name: outbox_emit
--- Calls turno.outbox_emit_batch, whatever the driver: times and ids travel as text. $1 types, $2 payloads, $3 keys,
--- $4 correlation_ids, $5 traceparents, $6 tracestates, $7 headers, $8 delays, $9 ids, $10 request.
-select turno.outbox_emit_batch(
-  $1, $2, $3, $4, $5, $6, $7, $8::text[]::interval[], $9::text[]::uuid[], 1073741823, $10::text::uuid)::text[] as ids
+-- Calls turno.outbox_emit for one event without options, and else turno.outbox_emit_batch, which takes three times the work for one.
+-- Whatever the driver: times and ids travel as text. $1 types, $2 payloads, $3 keys, $4 correlation_ids, $5 traceparents,
+-- $6 tracestates, $7 headers, $8 delays, $9 ids, $10 request.
+select case
+  when cardinality($1) = 1 and octet_length($2[1]) <= 1048576 and num_nulls($5, $6, $7, $8::text[], $9::text[], $10::text) = 6
+  then array[turno.outbox_emit($1[1], $2[1]::json, $3[1], $4[1])::text]
+  else turno.outbox_emit_batch(
+    $1, $2, $3, $4, $5, $6, $7, $8::text[]::interval[], $9::text[]::uuid[], 1073741823, $10::text::uuid)::text[]
+end as ids
 
 -- name: outbox_find
 -- Calls turno.outbox_find. $1 id.
