@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use async_trait::async_trait;
 use deadpool_postgres::Pool;
 use rslock::LockManager;
@@ -92,6 +92,9 @@ pub async fn peer(servers: &Servers) -> Result<Subject> {
     }
 }
 
+/// Number of times that a lock of Redis is tried again.
+const RETRIES: u32 = 3;
+
 /// `SET NX PX`, then a script that compares and deletes.
 struct Redis(LockManager);
 
@@ -99,10 +102,18 @@ struct Redis(LockManager);
 impl Operation for Redis {
     async fn run(&self, number: u64) -> Result<Instant> {
         let resource = format!("PRESTAMO/{number}");
-        let lock = self.0.lock(resource.as_str(), TTL).await;
-        let lock = lock.map_err(|error| anyhow::anyhow!("Redis did not lock: {error}"))?;
-        self.0.unlock(&lock).await;
-        Ok(Instant::now())
+        let mut attempts = 0;
+        loop {
+            match self.0.lock(resource.as_str(), TTL).await {
+                Ok(lock) => {
+                    self.0.unlock(&lock).await;
+                    return Ok(Instant::now());
+                }
+                // Under load, the client sometimes reports that Redis is not available; an application asks again.
+                Err(_) if attempts < RETRIES => attempts += 1,
+                Err(error) => bail!("Redis did not lock: {error}"),
+            }
+        }
     }
 }
 
