@@ -101,15 +101,16 @@ struct Redis(LockManager);
 #[async_trait]
 impl Operation for Redis {
     async fn run(&self, number: u64) -> Result<Instant> {
-        let resource = format!("PRESTAMO/{number}");
         let mut attempts = 0;
         loop {
+            // If only the answer came too late, the last attempt has locked its resource.
+            let resource = format!("PRESTAMO/{number}/{attempts}");
             match self.0.lock(resource.as_str(), TTL).await {
                 Ok(lock) => {
                     self.0.unlock(&lock).await;
                     return Ok(Instant::now());
                 }
-                // Under load, the client sometimes reports that Redis is not available; an application asks again.
+                // The client gives up after half a second; an application asks again.
                 Err(_) if attempts < RETRIES => attempts += 1,
                 Err(error) => bail!("Redis did not lock: {error}"),
             }

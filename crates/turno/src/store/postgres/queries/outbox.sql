@@ -13,7 +13,7 @@ from turno.outbox_claim($1, $2, $3, $4, $5, false)
 select turno.outbox_discard($1, $2, $3) as many
 
 -- name: outbox_emit
--- Calls turno.outbox_emit for one event without options, and else turno.outbox_emit_batch, which takes three times the work for one.
+-- Calls turno.outbox_emit for one event without options, and else turno.outbox_emit_batch, which is more work for the server.
 -- Whatever the driver: times and ids travel as text. $1 types, $2 payloads, $3 keys, $4 correlation_ids, $5 traceparents,
 -- $6 tracestates, $7 headers, $8 delays, $9 ids, $10 request.
 select case
