@@ -57,7 +57,7 @@ const JAVA: Guide = Guide {
     shorter: [
         (
             "RETRY_TIMEOUT = Duration.ofSeconds(10)",
-            "RETRY_TIMEOUT = Duration.ofSeconds(3)",
+            "RETRY_TIMEOUT = Duration.ofSeconds(6)",
         ),
         (
             "LEASE = Duration.ofSeconds(30)",

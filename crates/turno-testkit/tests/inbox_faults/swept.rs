@@ -26,7 +26,8 @@ fn a_push_whose_key_is_swept_meanwhile_is_a_duplicate_or_stored() {
         let hold = "begin; lock table turno.inbox_item in share row exclusive mode";
         holder.run(hold).await;
         let push = tokio::spawn(async move { pusher.query_one(PUSH, &[]).await.unwrap() });
-        let waiting = "select count(*) from pg_locks where not granted and relation = 'turno.inbox_item'::regclass";
+        let waiting = "select count(*) from pg_locks where not granted and relation = 'turno.inbox_item'::regclass \
+            and database = (select oid from pg_database where datname = current_database())";
         eventually_async(LONG, "the push waits", async || {
             let count: i64 = observer.query_one(waiting, &[]).await.unwrap().get(0);
             (count == 1).then_some(())
