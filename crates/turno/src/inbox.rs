@@ -49,6 +49,7 @@ mod claim;
 pub(crate) mod idle;
 mod item;
 mod operator;
+mod pace;
 mod worker;
 
 use std::time::Duration;

@@ -13,6 +13,7 @@ mod actors;
 mod checked;
 mod log;
 mod missed;
+mod polled;
 mod pooled;
 mod silent;
 mod unnotified;

@@ -87,6 +87,13 @@ pub trait InboxStore {
         })
     }
 
+    /// Says that a worker claims at short intervals for `lasts` from now, so that pushes need not wake it; zero ends that. Returns
+    /// whether the store's pushes are cheaper then. Default: false, and the worker waits to be woken.
+    async fn inbox_poll(&self, queue: &str, lasts: Duration) -> Result<bool> {
+        let _ = (queue, lasts);
+        Ok(false)
+    }
+
     /// Wakes the idle workers of a queue that has more items than its busy workers can take, and deletes registrations that have
     /// expired. Default: does nothing, because every push wakes.
     async fn inbox_rouse(&self, queue: &str) -> Result<()> {

@@ -2,6 +2,7 @@
 
 mod calls;
 mod due_later;
+mod ended_claims;
 mod limits;
 mod notified;
 mod once;

@@ -114,6 +114,40 @@ async fn no_notification_is_sent_if_no_process_waits() {
     assert_eq!(channel, "turno_setting");
 }
 
+/// Nor while a worker polls: it finds what is pushed. If the clock was set back, that does not last.
+#[tokio::test]
+async fn no_notification_is_sent_while_a_worker_polls() {
+    let (test_store, client) = test_store().await;
+    let (_stranger, mut heard) = stranger(test_store.url()).await;
+    let push = "select turno.inbox_push('secret queue', '1')";
+    let emit = "select turno.outbox_emit('secret.event', '1')";
+    for queue in ["secret queue", "$outbox"] {
+        let poll = format!(
+            "select turno.inbox_idle('{queue}', '1 minute'); select turno.inbox_poll('{queue}', '5 s')"
+        );
+        client.run(&poll).await;
+        heard.recv().await.unwrap();
+    }
+    // The first ones create the queue.
+    for sql in [push, push, emit, emit] {
+        client.run(sql).await;
+    }
+    let (setting, _) = NOTIFIES.split_last().unwrap();
+    client.run(setting).await;
+    assert_eq!(heard.recv().await.unwrap().0, "turno_setting");
+    for end in [
+        "update turno.inbox_listener set polled_until = clock_timestamp() - interval '1 ms'",
+        "update turno.inbox_listener set polled_until = clock_timestamp() + interval '1 hour'",
+        "select turno.inbox_poll('secret queue', '0'), turno.inbox_poll('$outbox', '0')",
+    ] {
+        client.run(end).await;
+        for sql in [push, emit] {
+            client.run(sql).await;
+            assert_eq!(heard.recv().await.unwrap().0, "turno_inbox", "{end}: {sql}");
+        }
+    }
+}
+
 /// SQL sends the same hash of a name that programs compute.
 #[tokio::test]
 async fn a_hash_of_sql_wakes_the_waiter_of_the_name() {

@@ -13,7 +13,7 @@ use super::in_flight::InFlight;
 use crate::backoff::Backoff;
 use crate::check;
 use crate::error::{Error, Kind, Result};
-use crate::inbox::idle::Idle;
+use crate::inbox::idle::{Idle, POLL_GRACE};
 use crate::inbox::{Inbox, wake_name};
 use crate::store::{
     ClaimId, InboxClaim, InboxComplete, InboxExtend, InboxFail, InboxGiveBack, InboxTurn, Settled,
@@ -65,13 +65,16 @@ pub(super) struct Pending {
 /// Result of one claim.
 enum FetchResult {
     /// There may be more.
-    More,
+    More {
+        /// Number of items.
+        found: usize,
+    },
     /// There were fewer items than there is room for.
     Short {
         /// When the claim began.
         looked: Instant,
-        /// Whether there was an item.
-        found: bool,
+        /// Number of items.
+        found: usize,
     },
     /// There is not enough room for a claim.
     NoRoom,
@@ -99,17 +102,20 @@ impl Fetcher {
             };
             attempts.reset();
             match fetched {
-                FetchResult::More => {
-                    idle.end();
+                FetchResult::More { found } => {
+                    idle.found(self.store(), self.inbox.queue(), found).await;
                     idle.rouse(self.store(), self.inbox.queue()).await;
                 }
                 FetchResult::NoRoom => tokio::select! {
                     () = self.in_flight.settle.notified() => {}
                     () = stop.cancelled() => {}
+                    () = tokio::time::sleep(POLL_GRACE), if idle.is_polling() => {
+                        idle.neglect(self.store(), self.inbox.queue()).await;
+                    }
                 },
                 FetchResult::Short { looked, found } => {
-                    if found {
-                        idle.end();
+                    if found > 0 {
+                        idle.found(self.store(), self.inbox.queue(), found).await;
                     }
                     if self.claim_waiting(&mut pending, stop).await {
                         continue;
@@ -128,6 +134,7 @@ impl Fetcher {
                 }
             }
         }
+        idle.stop_polling(self.store(), self.inbox.queue()).await;
         pending
     }
 
@@ -168,13 +175,11 @@ impl Fetcher {
         let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
         let max_bytes = self.inbox.turno().settings().max_claim_bytes;
         // A claim that has many bytes may have left items because of its limit in bytes.
-        let fetched = if items.len() == limit || (!items.is_empty() && bytes >= max_bytes / 2) {
-            FetchResult::More
+        let found = items.len();
+        let fetched = if found == limit || (found > 0 && bytes >= max_bytes / 2) {
+            FetchResult::More { found }
         } else {
-            FetchResult::Short {
-                looked,
-                found: !items.is_empty(),
-            }
+            FetchResult::Short { looked, found }
         };
         self.in_flight.add(items, began + self.lease);
         Ok(fetched)

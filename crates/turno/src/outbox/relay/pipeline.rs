@@ -140,6 +140,7 @@ impl<'a> Pipeline<'a> {
             let is_shut = trial.is_none() && self.breaker.is_open();
             if is_shut || stop.is_cancelled() {
                 self.finish(settle.take(), current.take(), stop).await;
+                idle.stop_polling(store, OUTBOX_QUEUE).await;
                 if stop.is_cancelled() {
                     return None;
                 }
@@ -182,11 +183,15 @@ impl<'a> Pipeline<'a> {
                 }
             };
             if let Some(current) = &current {
-                idle.end();
                 idle_since = None;
                 worked = Some(Instant::now());
-                if current.events.len() >= batch as usize && !self.relay.source.is_table() {
-                    idle.rouse(store, OUTBOX_QUEUE).await;
+                // Inserts into an outbox table do not notify.
+                if !self.relay.source.is_table() {
+                    let found = current.events.len();
+                    idle.found(store, OUTBOX_QUEUE, found).await;
+                    if found >= batch as usize {
+                        idle.rouse(store, OUTBOX_QUEUE).await;
+                    }
                 }
             }
             // Settling an event may make the next one of its ordering key claimable.

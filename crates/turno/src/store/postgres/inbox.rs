@@ -207,6 +207,16 @@ impl InboxStore for PostgresStore {
         })
     }
 
+    async fn inbox_poll(&self, queue: &str, lasts: Duration) -> Result<bool> {
+        self.calls
+            .row(
+                query!(inbox_poll),
+                &[(&queue, Type::TEXT), (&Interval(lasts), Type::INTERVAL)],
+            )
+            .await
+            .map(|_| true)
+    }
+
     async fn inbox_rouse(&self, queue: &str) -> Result<()> {
         self.calls
             .row(query!(inbox_notify), &[(&queue, Type::TEXT)])

@@ -37,8 +37,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0014_short", include_str!("migrations/0014_short.sql")),
     ("0015_kinds", include_str!("migrations/0015_kinds.sql")),
     ("0016_sweep", include_str!("migrations/0016_sweep.sql")),
-    // New versions of functions alone.
-    ("0017_events", ""),
+    ("0017_events", include_str!("migrations/0017_events.sql")),
 ];
 
 /// Functions, in the order of their dependencies.

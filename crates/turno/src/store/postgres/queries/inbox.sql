@@ -58,6 +58,10 @@ from turno.inbox_list($1, $2, $3, $4)
 -- Calls turno.inbox_rouse. $1 queue.
 select turno.inbox_rouse($1)
 
+-- name: inbox_poll
+-- Calls turno.inbox_poll. $1 queue, $2 lasts.
+select turno.inbox_poll($1, $2)
+
 -- name: inbox_push
 -- Calls turno.inbox_push_batch. $1 queue, $2 payloads, $3 keys, $4 priorities, $5 delays, $6 run_ats, $7 groups,
 -- $8 max_attempts, $9 request. The library has checked the payloads against its own limit, which may be above the

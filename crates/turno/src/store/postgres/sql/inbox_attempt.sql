@@ -213,7 +213,8 @@ begin
     select *
     from turno.inbox_claim t
     where t.ctid = any (expired)
-      and t.queue_id = inbox_abandon.queue_id
+      -- Another claim may have the place meanwhile. Not by the index of queues, which has all claims that have ended.
+      and t.queue_id + 0 = inbox_abandon.queue_id
       -- Its holder may have extended it.
       and turno.inbox_claim_has_expired(t.until, clock_timestamp())
     -- Items that were claimed first come first again.

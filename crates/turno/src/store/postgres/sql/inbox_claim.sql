@@ -349,6 +349,14 @@ begin
           and t.run_at >= turno.inbox_due_from((l.cursor).due_from, (l.cursor).due_at, now_at)
           and turno.inbox_is_due(t.run_at, now_at)
         limit 1) d) as waiting,
+    exists (select from turno.inbox_freed f where f.queue_id = q.id)
+    or exists (
+      select from generate_series(0, 3) p
+      cross join lateral (
+        select from turno.inbox_item t
+        where t.queue_priority = base + p
+          and t.id > (l.cursor).at_id[p + 1]
+        limit 1) i) as in_line,
     (select i.last_value from turno.inbox_item_id i) as last_id,
     a.ids as ahead, a.until as ahead_until, l.cursor
   into strict at
@@ -374,6 +382,7 @@ begin
     -- The sequence has gone back, and items may have been pushed below the cursor.
     perform turno.inbox_raise_sequence();
     c := turno.inbox_look_behind(q.id);
+    at.in_line := true;
   end if;
   waiting := at.waiting;
   ahead := at.ahead;
@@ -394,6 +403,10 @@ begin
   if turno.inbox_claim_has_expired(c.expiry, clock_timestamp()) then
     c.expiry := turno.inbox_abandon(q.id);
     waiting := true;
+  end if;
+  if not (at.in_line or waiting or look) and c.expiry = old.expiry then
+    -- As most claims of a worker that looks at short intervals.
+    return;
   end if;
   overdue := look and clock_timestamp() >= c.late_at + '1 second';
   if inbox_claim_batch."limit" > 16 and not (heavy or waiting or q.grouped or overdue) then

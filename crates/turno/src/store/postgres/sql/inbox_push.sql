@@ -246,7 +246,7 @@ begin
      and inbox_push.priority between 0 and 3
      and inbox_push.max_attempts between 1 and 1000 then
     -- A queue that is there has a good name.
-    select t.id, (select l.until > clock_timestamp() from turno.inbox_listener l where l.queue = inbox_push.queue)
+    select t.id, (select turno.inbox_is_listened(l.until, l.polled_until) from turno.inbox_listener l where l.queue = inbox_push.queue)
     into queue_id, listens
     from turno.inbox_queue t
     where t.name = inbox_push.queue

@@ -114,7 +114,23 @@ as $$
   where q.name = inbox_queue_id.name
 $$;
 
--- Notifies the idle workers of a queue, if there are any: a notification costs every commit of the database a little.
+-- Whether a worker looks at short intervals (inbox_poll). A time that is far away is from before the clock was set back.
+create or replace function turno.inbox_is_polled(polled_until timestamptz) returns boolean
+language sql
+volatile
+as $$
+  select polled_until is not null and polled_until between clock_timestamp() and clock_timestamp() + interval '5 seconds'
+$$;
+
+-- Whether a push has to notify: an idle worker listens, and none looks at short intervals.
+create or replace function turno.inbox_is_listened(until timestamptz, polled_until timestamptz) returns boolean
+language sql
+volatile
+as $$
+  select until > clock_timestamp() and not turno.inbox_is_polled(polled_until)
+$$;
+
+-- Notifies the idle workers of a queue, if there are any: a commit with a notification waits for all others.
 --
 -- The transaction has its id before the mark is read. So a worker that has marked the queue knows when every transaction
 -- that may have missed the mark has ended (inbox_idle). A transaction whose snapshot is older than its id cannot see a newer
@@ -128,7 +144,7 @@ begin
     perform
     from turno.inbox_listener l
     where l.queue = inbox_notify.queue
-      and l.until > clock_timestamp();
+      and turno.inbox_is_listened(l.until, l.polled_until);
     if not found then
       return;
     end if;
@@ -247,6 +263,17 @@ begin
     select * into mark
     from turno.inbox_listener l
     where l.queue = inbox_idle.queue;
+    if turno.inbox_is_polled(mark.polled_until) then
+      -- Pushes do not notify. If the worker that polls is gone, those of its last moments are found when its time is over.
+      due := least(
+        turno.inbox_next_due(inbox_idle.queue, inbox_idle.looked),
+        mark.polled_until - clock_timestamp() + interval '10 milliseconds');
+      return;
+    elsif mark.polled_until is not null then
+      perform turno.inbox_poll(inbox_idle.queue, '0');
+      due := '0';
+      return;
+    end if;
     if mark.until > clock_timestamp() then
       if mark.since is null or mark.until < clock_timestamp() + inbox_idle.listens then
         update turno.inbox_listener l
@@ -255,6 +282,7 @@ begin
         where l.queue = inbox_idle.queue
           -- One that was made anew meanwhile has a beginning of its own.
           and l.until >= mark.until
+          and l.polled_until is null
           and l.since is not distinct from mark.since;
         if not found then
           due := '0';
@@ -281,6 +309,51 @@ $$;
 
 comment on function turno.inbox_idle is
   'Says that a worker listens to turno_inbox for as long as listens. Answers due: when to look again although no notification came; and sure: when it is not null and the same as in the last answer, a push to the queue is certain to notify.';
+
+-- Says that a worker looks for items at short intervals until "lasts" from now: pushes do not notify meanwhile, because their
+-- commits would wait for each other. With 0 it stops: then pushes notify again.
+--
+-- The idle workers are woken at the beginning. They look once when the time is over, so that a worker that vanishes delays
+-- nothing for longer.
+create or replace function turno.inbox_poll(queue text, lasts interval) returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  mark turno.inbox_listener;
+begin
+  perform turno.check_name('queue', inbox_poll.queue, 255);
+  if inbox_poll.lasts is null or inbox_poll.lasts not between '0' and '5 seconds' then
+    raise exception 'lasts is %, and must be between 0 and 5 seconds', coalesce(inbox_poll.lasts::text, 'null')
+      using errcode = 'invalid_parameter_value', hint = 'Call it again before the time is over.';
+  end if;
+  select * into mark
+  from turno.inbox_listener l
+  where l.queue = inbox_poll.queue
+  -- A transaction that marks the queue may stay open.
+  for no key update skip locked;
+  if inbox_poll.lasts = '0' then
+    -- The mark begins anew (inbox_idle): pushes that are under way have perhaps not notified.
+    update turno.inbox_listener l
+    set polled_until = null,
+        since = null
+    where l.queue = mark.queue
+      and l.polled_until is not null;
+  elsif mark.until > clock_timestamp() then
+    update turno.inbox_listener l
+    set polled_until = clock_timestamp() + inbox_poll.lasts
+    where l.queue = mark.queue;
+    if not turno.inbox_is_polled(mark.polled_until) then
+      perform turno.wake('turno_inbox', 'inbox:' || inbox_poll.queue);
+    end if;
+  end if;
+end
+$$;
+
+comment on function turno.inbox_poll is
+  'Says that a worker looks for items of a queue at short intervals, at least until lasts (at most 5 seconds) from now: pushes do not notify meanwhile. 0 ends that. Call it again before the time is over, as long as the worker looks.';
 
 -- Asks who still listens: notifies all idle workers of a queue, and ends their marks soon. Those that still have nothing to
 -- do mark the queue again; a worker that is gone does not, and so it costs no more notifications.

@@ -288,7 +288,7 @@ begin
      and (outbox_emit.key is null or turno.is_name(outbox_emit.key, 255))
      and (outbox_emit.correlation_id is null or turno.is_name(outbox_emit.correlation_id, 255))
      and octet_length(outbox_emit.payload::text) <= 1048576 then
-    select t.id, (select l.until > clock_timestamp() from turno.inbox_listener l where l.queue = '$outbox')
+    select t.id, (select turno.inbox_is_listened(l.until, l.polled_until) from turno.inbox_listener l where l.queue = '$outbox')
     into queue_id, listens
     from turno.inbox_queue t
     where t.name = '$outbox'
@@ -345,7 +345,7 @@ language sql
 immutable
 as $$
   select case
-    -- Not one regular expression that counts: it takes longer than all else that is done with an event.
+    -- Not one regular expression that counts: it was a quarter of the time that an event took.
     when key like '________-____-____-____-____________' collate "C" and key !~ '[^0-9a-fA-F-]' collate "C"
       and length(replace(key, '-', '')) = 32 then key::uuid
     else '00000000-0000-0000-0000-000000000000'::uuid

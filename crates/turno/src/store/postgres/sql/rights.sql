@@ -226,6 +226,7 @@ as $$
     ('inbox_idle', 'turno_app'),
     ('inbox_list', 'turno_app'),
     ('inbox_numbers', 'turno_app'),
+    ('inbox_poll', 'turno_app'),
     ('inbox_push', 'turno_app'),
     ('inbox_push_batch', 'turno_app'),
     ('inbox_push_together', 'turno_app'),
