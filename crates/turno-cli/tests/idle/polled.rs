@@ -37,7 +37,7 @@ async fn sleeping(without: &str) -> (Done, Client, String, String) {
 /// Wakes the sleeping workers.
 const WAKE: &str = "perform turno.wake('turno_inbox', 'inbox:' || inbox_poll.queue);";
 
-/// The worker that polls says so, and is not seen again. A push that notified nobody is found when its time is over.
+/// The worker that polls says so, and is not seen again. A push that notified no worker is found when its time is over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_vanishes_while_it_polls_delays_little() {
     let (mut done, owner, _, database) = sleeping("").await;
@@ -52,7 +52,7 @@ async fn a_worker_that_vanishes_while_it_polls_delays_little() {
 
 /// The control: workers that sleep already do not know it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn if_it_wakes_nobody_a_push_is_missed() {
+async fn if_it_wakes_no_worker_a_push_is_missed() {
     let (mut done, owner, ..) = sleeping(WAKE).await;
     owner.run("select turno.inbox_poll('q', '2 s')").await;
     owner.run("select turno.inbox_push('q', '\"1\"')").await;
@@ -69,7 +69,7 @@ async fn push_under_way(owner: &Client, url: &str) -> Client {
     open
 }
 
-/// A push that notifies nobody, because a worker polled when it began, is found also if that one has stopped before it commits.
+/// A push that notifies no worker, because a worker polled when it began, is found also if that one has stopped before it commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_that_ends_after_the_polling_is_found() {
     let (mut done, owner, url, _) = sleeping("").await;

@@ -45,8 +45,8 @@ pub(crate) struct Idle {
 /// The state of a worker that claims at short intervals.
 #[derive(Debug)]
 struct Polling {
-    /// When the store was told.
-    told: Instant,
+    /// The last call of `inbox_poll`.
+    renewed: Instant,
     /// The last claim.
     looked: Instant,
 }
@@ -59,13 +59,13 @@ impl Idle {
         self.poll(store, queue).await;
     }
 
-    /// Begins to poll under a steady load, and goes on if it has begun. Tells the store in time.
+    /// Begins to poll under a steady load, and goes on if it has begun. Renews that in the store.
     async fn poll(&mut self, store: &Arc<dyn Store>, queue: &str) {
         let now = Instant::now();
         let is_due = match &mut self.polling {
             Some(polling) => {
                 polling.looked = now;
-                now - polling.told >= POLL_RENEWAL
+                now - polling.renewed >= POLL_RENEWAL
             }
             None => self.pace.is_high(now) && store.wakers().is_live(),
         };
@@ -78,7 +78,7 @@ impl Idle {
             false
         });
         self.polling = is_cheaper.then_some(Polling {
-            told: now,
+            renewed: now,
             looked: now,
         });
     }
