@@ -98,9 +98,8 @@ async fn polls(owner: &Client) -> Option<bool> {
 /// Pushes until the worker polls.
 async fn push_until_it_polls(owner: &Client) {
     eventually_async(LONG, "a worker that polls", async || {
-        for _ in 0..200 {
-            owner.run("select turno.inbox_push('q', '\"1\"')").await;
-        }
+        let some = "select turno.inbox_push('q', '\"1\"') from generate_series(1, 20)";
+        owner.run(some).await;
         polls(owner).await.filter(|polls| *polls)
     })
     .await;
@@ -138,7 +137,7 @@ async fn a_worker_without_room_does_not_poll() {
             Ok::<_, Infallible>(())
         }
     };
-    let worker = turno.inbox("q").worker(handler).concurrency(4);
+    let worker = turno.inbox("q").worker(handler).concurrency(64);
     tokio::spawn(worker.run(std::future::pending()));
     until_silent(&[&database]).await;
     let owner = client(&url).await;
