@@ -233,18 +233,22 @@ fn judge(fixture: &Fixture, emitter: &Emitter, arrivals: &[Arrival]) {
         let before = last.insert(&one.key, one.number).unwrap_or(-1);
         inversions += usize::from(one.number <= before);
     }
-    let mut copies: HashMap<Uuid, Vec<&Arrival>> = HashMap::new();
+    let mut met = HashSet::new();
+    let mut again = 0;
+    let mut unlabelled = Vec::new();
     for arrival in arrivals {
-        copies.entry(arrival.event).or_default().push(arrival);
+        if !met.insert(arrival.event) {
+            again += 1;
+            if !arrival.labelled && !arrival.redelivered {
+                unlabelled.push(arrival.event);
+            }
+        }
     }
-    copies.retain(|_, copies| copies.len() > 1);
-    let again: usize = copies.values().map(|copies| copies.len() - 1).sum();
-    // One copy is the first that was sent. It may arrive after another one: a killed relay's last bytes are read late.
-    copies.retain(|_, copies| {
-        let unlabelled = |copy: &&&Arrival| !copy.labelled && !copy.redelivered;
-        copies.iter().filter(unlabelled).count() > 1
-    });
-    let unlabelled = copies.len();
+    let copies: Vec<&Arrival> = arrivals
+        .iter()
+        .filter(|arrival| unlabelled.contains(&arrival.event))
+        .collect();
+    let unlabelled = unlabelled.len();
     println!(
         "{}: lost {lost}, arrived though rolled back {ghosts}, out of order {inversions}, handled twice {doubled}; \
          {again} arrivals more than once, {unlabelled} of them unlabelled",
