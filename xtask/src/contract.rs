@@ -48,6 +48,8 @@ pub struct Questions {
     examples: u32,
     /// Decides which requests are generated.
     seed: u32,
+    /// Whether each kind of caller asks on both stores. Otherwise each asks on one of them.
+    both_stores: bool,
 }
 
 impl Questions {
@@ -56,6 +58,7 @@ impl Questions {
         Questions {
             examples: 8,
             seed: 476_983_982,
+            both_stores: false,
         }
     }
 
@@ -63,6 +66,7 @@ impl Questions {
     pub fn parse(arguments: &[String]) -> Result<Self> {
         let mut questions = Questions {
             seed: fastrand::u32(..),
+            both_stores: true,
             ..Self::of_ci()
         };
         let mut arguments = arguments.iter();
@@ -90,7 +94,7 @@ struct Setup {
 
 /// Checks the description, and the behaviour of servers on both stores.
 pub fn check(questions: Questions) -> Result<()> {
-    let Questions { examples, seed } = questions;
+    let Questions { examples, seed, .. } = questions;
     println!("the same again: cargo xtask contract --examples {examples} --seed {seed}");
     // Built into the same folder: cargo puts all programs of a workspace together.
     let own = env::current_exe().context("a process knows its program")?;
@@ -125,19 +129,41 @@ fn sqlite(place: &Setup) -> Result<()> {
     })?;
     fs::create_dir_all(&files)?;
     let store = format!("sqlite:{}", files.join("turno.db").display());
-    callers(place, "sqlite", &store)
+    callers(place, "sqlite", &store, |caller| {
+        !matches!(caller, Caller::Admin(_))
+    })
 }
 
 fn postgres(place: &Setup) -> Result<()> {
     let mut command = Command::new(place.programs.join("turno-servers"));
     let mut server = Background::start(command.arg("postgres"))?;
     let store = server.line(|line| line.starts_with("postgres://").then(|| line.to_owned()))?;
-    callers(place, "postgres", &store)
+    callers(place, "postgres", &store, |caller| {
+        matches!(caller, Caller::Admin(_))
+    })
 }
 
-/// Runs each kind of caller on one store. The server is open until there is a token.
-fn callers(place: &Setup, name: &str, store: &str) -> Result<()> {
-    ask(place, name, store, Caller::Everyone)?;
+/// Runs callers on one store. The server is open until there is a token.
+fn callers(
+    place: &Setup,
+    name: &str,
+    store: &str,
+    is_chosen: fn(Caller<'_>) -> bool,
+) -> Result<()> {
+    let is_chosen = |caller| place.questions.both_stores || is_chosen(caller);
+    if is_chosen(Caller::Everyone) {
+        ask(place, name, store, Caller::Everyone)?;
+    }
+    let token = create_token(place, store)?;
+    for caller in [Caller::Admin(&token), Caller::Anonymous] {
+        if is_chosen(caller) {
+            ask(place, name, store, caller)?;
+        }
+    }
+    Ok(())
+}
+
+fn create_token(place: &Setup, store: &str) -> Result<String> {
     let mut create = place.turno(store);
     create.args(["token", "create", "contract", "--role", "admin"]);
     let made = create
@@ -147,8 +173,7 @@ fn callers(place: &Setup, name: &str, store: &str) -> Result<()> {
     let outcome = String::from_utf8_lossy(&made.stderr);
     ensure!(made.status.success(), "{create:?} failed: {outcome}");
     let token = String::from_utf8(made.stdout).context("a token is text")?;
-    ask(place, name, store, Caller::Admin(token.trim()))?;
-    ask(place, name, store, Caller::Anonymous)
+    Ok(token.trim().to_owned())
 }
 
 /// Starts a server and runs Schemathesis against it.
@@ -167,7 +192,7 @@ fn ask(place: &Setup, store_name: &str, store: &str, caller: Caller<'_>) -> Resu
     let mut command = place.tools.command("schemathesis");
     command.arg("--config-file").arg(config.canonicalize()?);
     command.args(["run", &format!("{url}/openapi.json")]);
-    let Questions { examples, seed } = place.questions;
+    let Questions { examples, seed, .. } = place.questions;
     command.args(["--max-examples", &examples.to_string()]);
     command.args(["--seed", &seed.to_string()]);
     command

@@ -38,7 +38,8 @@ cargo xtask COMMAND
   test FILTER…    run the tests whose name contains FILTER, and nothing else, and install nothing: a test says what it needs;
                   what follows goes to `cargo test`
   contract [--examples 8] [--seed N]
-                  ask running servers for all that they describe, and nothing else; each run has another seed, and prints it
+                  ask running servers for all that they describe, and nothing else: each kind of caller on both
+                  stores; each run has another seed, and prints it
   deny            check licences, advisories, sources and versions of all dependencies, and nothing else
   words           check names and texts against docs/glossary.md, and nothing else
   advisories FOLDER DATE

@@ -370,6 +370,29 @@ async fn events_are_emitted_relayed_and_seen_in_sql() {
     client.expect(&seen, "false").await;
 }
 
+/// Events that Turno did not write, with a key that is no id or without one, are settled with the others, and recorded.
+#[tokio::test]
+async fn an_event_without_an_id_is_settled_with_others() {
+    let (_bed, client) = test_store().await;
+    client
+        .run("select turno.outbox_emit('T', '1') from generate_series(1, 4)")
+        .await;
+    client
+        .run("update turno.inbox_item set key = 'no id' where id = 2; update turno.inbox_item set key = null where id = 3")
+        .await;
+    let claim = "select count(*) from turno.outbox_claim('sql', token => '00000000-0000-0000-0000-000000000001')";
+    assert_eq!(client.number(claim).await, 4);
+    // The fourth one goes back, so the others are not all of the claim.
+    let settle =
+        "select sent from turno.outbox_settle('00000000-0000-0000-0000-000000000001', '{[1,4)}')";
+    assert_eq!(client.number(settle).await, 3);
+    let nil = "select string_agg((i = '00000000-0000-0000-0000-000000000000')::text, ' ') from turno.outbox_sent, unnest(ids) i";
+    client.expect(nil, "false true true").await;
+    let stats =
+        "select pending || ' ' || processing || ' ' || dispatched from turno.outbox_stats()";
+    client.expect(stats, "1 0 3").await;
+}
+
 #[tokio::test]
 async fn a_bad_event_is_refused_with_a_hint() {
     let (_bed, client) = test_store().await;

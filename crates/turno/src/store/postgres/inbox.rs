@@ -219,7 +219,7 @@ impl InboxStore for PostgresStore {
 
     async fn inbox_rouse(&self, queue: &str) -> Result<()> {
         self.calls
-            .row(query!(inbox_notify), &[(&queue, Type::TEXT)])
+            .row(query!(inbox_rouse), &[(&queue, Type::TEXT)])
             .await
             .map(drop)
     }

@@ -25,7 +25,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0005_once", include_str!("migrations/0005_once.sql")),
     ("0006_access", include_str!("migrations/0006_access.sql")),
     ("0007_deed", include_str!("migrations/0007_deed.sql")),
-    ("0008_batch", include_str!("migrations/0008_batch.sql")),
+    ("0008_batch", ""),
     ("0009_managed", include_str!("migrations/0009_managed.sql")),
     ("0010_limits", include_str!("migrations/0010_limits.sql")),
     (
@@ -38,6 +38,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0015_kinds", include_str!("migrations/0015_kinds.sql")),
     ("0016_sweep", include_str!("migrations/0016_sweep.sql")),
     ("0017_events", include_str!("migrations/0017_events.sql")),
+    ("0018_settle", ""),
 ];
 
 /// Functions, in the order of their dependencies.
@@ -371,7 +372,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (17, include_str!("migrations/sum").trim().to_owned())
+            (18, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

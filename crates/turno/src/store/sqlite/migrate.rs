@@ -28,6 +28,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0015_kinds", ""),
     ("0016_sweep", ""),
     ("0017_events", ""),
+    ("0018_settle", ""),
 ];
 
 const BEGIN: &str = query!(migration_table);

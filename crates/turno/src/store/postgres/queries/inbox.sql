@@ -54,10 +54,6 @@ from turno.inbox_idle($1, $2, $3)
 select id, payload::text, key, "group", priority, attempts, abandoned, worker, pushed_at, at, errors::text
 from turno.inbox_list($1, $2, $3, $4)
 
--- name: inbox_notify
--- Calls turno.inbox_rouse. $1 queue.
-select turno.inbox_rouse($1)
-
 -- name: inbox_poll
 -- Calls turno.inbox_poll. $1 queue, $2 lasts.
 select turno.inbox_poll($1, $2)
@@ -93,6 +89,10 @@ select turno.inbox_requeue($1, $2, $3, $4, $5) as many
 -- name: inbox_reset
 -- Calls turno.inbox_reset. $1 queue, $2 older than, $3 limit, $4 user, $5 reason.
 select turno.inbox_reset($1, $2, $3, $4, $5) as many
+
+-- name: inbox_rouse
+-- Calls turno.inbox_rouse. $1 queue.
+select turno.inbox_rouse($1)
 
 -- name: inbox_stats
 -- Calls turno.inbox_stats. $1 queue, $2 prefix.

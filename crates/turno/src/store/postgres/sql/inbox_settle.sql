@@ -147,6 +147,68 @@ begin
 end
 $$;
 
+-- Deletes items of one claim that are done, and takes them out of it. The caller has locked the claim. Answers their number, the key of
+-- each in the order of the items, and their groups, which the caller has to free.
+create or replace function turno.inbox_end_items(
+  b          turno.inbox_claim,
+  ids        int8multirange,
+  out many   bigint,
+  out keys   text[],
+  out groups text[]
+)
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  many := turno.inbox_count(inbox_end_items.ids);
+  insert into turno.inbox_tally (queue_id, items, completed)
+  values (b.queue_id, -many, many);
+  if inbox_end_items.ids = int8multirange(int8range(lower(inbox_end_items.ids), upper(inbox_end_items.ids))) then
+    with gone as (
+      delete from turno.inbox_item i
+      where i.queue_priority = b.queue_priority
+        and i.id >= lower(inbox_end_items.ids)
+        and i.id < upper(inbox_end_items.ids)
+      returning i.key, i."group")
+    select array_agg(g.key), array_agg(g."group") filter (where g."group" is not null)
+    into keys, groups
+    from gone g;
+  else
+    with gone as (
+      delete from turno.inbox_item i
+      where i.ctid = any (array(select t.at from turno.inbox_places(b.queue_priority, inbox_end_items.ids) t))
+      returning i.id, i.key, i."group")
+    select array_agg(g.key order by g.id), array_agg(g."group") filter (where g."group" is not null)
+    into keys, groups
+    from gone g;
+  end if;
+  if b.ids <@ inbox_end_items.ids then
+    delete from turno.inbox_claim t
+    where t.token = b.token
+      and t.queue_priority = b.queue_priority;
+  else
+    update turno.inbox_claim t
+    set ids = b.ids - inbox_end_items.ids
+    where t.token = b.token
+      and t.queue_priority = b.queue_priority;
+  end if;
+  -- Not key by key where the queue has none, as the events of most applications.
+  if turno.has_any(keys) and exists (select from turno.inbox_key k where k.queue_id = b.queue_id) then
+    update turno.inbox_key k
+    set done_at = clock_timestamp()
+    where k.ctid = any (array(
+      select t.at
+      from unnest(keys) u(key)
+      cross join lateral (
+        select i.ctid as at
+        from turno.inbox_key i
+        where i.queue_id = b.queue_id
+          and i.key = u.key
+        offset 0) t));
+  end if;
+end
+$$;
+
 -- Many at once, perhaps for several callers: for each token and request, the items that are done. None is named twice.
 --
 -- Claim by claim, in small statements: one large statement takes longer to begin than all of these to run.
@@ -161,15 +223,13 @@ declare
   b      turno.inbox_claim;
   hit    int8multirange;
   hits   int8multirange;
-  many   bigint;
+  ended  record;
   done   bigint := 0;
   left_over int8multirange[] := inbox_complete_batch.ids;
   -- For each token and request.
   done_ids     int8multirange[] := array_fill('{}'::int8multirange, array[cardinality(inbox_complete_batch.tokens)]);
   done_queues  integer[] := array_fill(null::integer, array[cardinality(inbox_complete_batch.tokens)]);
   done_workers text[] := array_fill(null::text, array[cardinality(inbox_complete_batch.tokens)]);
-  some_keys   text[];
-  some_groups text[];
   groups      text[];
   queues      integer[];
   stale       text[];
@@ -202,55 +262,11 @@ begin
       end if;
     end loop;
     continue when isempty(hits);
-    many := turno.inbox_count(hits);
-    done := done + many;
-    insert into turno.inbox_tally (queue_id, items, completed)
-    values (b.queue_id, -many, many);
-    if hits = int8multirange(int8range(lower(hits), upper(hits))) then
-      with gone as (
-        delete from turno.inbox_item i
-        where i.queue_priority = b.queue_priority
-          and i.id >= lower(hits)
-          and i.id < upper(hits)
-        returning i.key, i."group")
-      select array_agg(g.key) filter (where g.key is not null), array_agg(g."group") filter (where g."group" is not null)
-      into some_keys, some_groups
-      from gone g;
-    else
-      with gone as (
-        delete from turno.inbox_item i
-        where i.ctid = any (array(select t.at from turno.inbox_places(b.queue_priority, hits) t))
-        returning i.key, i."group")
-      select array_agg(g.key) filter (where g.key is not null), array_agg(g."group") filter (where g."group" is not null)
-      into some_keys, some_groups
-      from gone g;
-    end if;
-    if b.ids <@ hits then
-      delete from turno.inbox_claim t
-      where t.token = b.token
-        and t.queue_priority = b.queue_priority;
-    else
-      update turno.inbox_claim t
-      set ids = b.ids - hits
-      where t.token = b.token
-        and t.queue_priority = b.queue_priority;
-    end if;
-    if some_keys is not null then
-      update turno.inbox_key k
-      set done_at = clock_timestamp()
-      where k.ctid = any (array(
-        select t.at
-        from unnest(some_keys) u(key)
-        cross join lateral (
-          select i.ctid as at
-          from turno.inbox_key i
-          where i.queue_id = b.queue_id
-            and i.key = u.key
-          offset 0) t));
-    end if;
-    if some_groups is not null then
-      groups := groups || some_groups;
-      queues := queues || array_fill(b.queue_id, array[cardinality(some_groups)]);
+    ended := turno.inbox_end_items(b, hits);
+    done := done + ended.many;
+    if ended.groups is not null then
+      groups := groups || ended.groups;
+      queues := queues || array_fill(b.queue_id, array[cardinality(ended.groups)]);
     end if;
   end loop;
 

@@ -352,6 +352,36 @@ as $$
   end
 $$;
 
+-- The ids of many events. In one cast, unless one of the keys is strange.
+create or replace function turno.outbox_ids(keys text[]) returns uuid[]
+language plpgsql
+immutable
+as $$
+begin
+  if array_position(keys, null) is null then
+    begin
+      return keys::uuid[];
+    exception when invalid_text_representation then
+      null;
+    end;
+  end if;
+  return array(
+    select turno.outbox_id(k.key)
+    from unnest(keys) with ordinality k(key, place)
+    order by k.place);
+end
+$$;
+
+-- Whether any key is parked now.
+create or replace function turno.outbox_has_parked() returns boolean
+language plpgsql
+volatile
+as $$
+begin
+  return exists (select from turno.outbox_parked);
+end
+$$;
+
 -- Whether a key is parked now. Volatile, and not a subquery: a claim waits for its turn, and its own statement does not see
 -- what was parked meanwhile. An event of that key would be published.
 create or replace function turno.outbox_is_parked(key text) returns boolean
@@ -359,10 +389,6 @@ language plpgsql
 volatile
 as $$
 begin
-  -- By itself: an expression with a subquery is a statement, also where the subquery is not needed.
-  if outbox_is_parked.key is null then
-    return false;
-  end if;
   return exists (select from turno.outbox_parked p where p.key = outbox_is_parked.key);
 end
 $$;
@@ -391,7 +417,8 @@ begin
   return query
   select
     t.id, turno.outbox_id(t.key), t."group", t.payload, t.pushed_at, t.attempt - 1 - t.abandoned, t.abandoned,
-    turno.outbox_is_parked(t."group"), t.expires_at
+    -- The subquery is evaluated once, with the first event that has a key.
+    t."group" is not null and (select turno.outbox_has_parked()) and turno.outbox_is_parked(t."group"), t.expires_at
   from turno.inbox_claim_batch(
     '$outbox', outbox_claim.relay, outbox_claim."limit", outbox_claim.lease, outbox_claim.token, outbox_claim.durable,
     outbox_claim.in_order) t;
@@ -426,7 +453,7 @@ declare
   own    uuid := coalesce(outbox_settle.request, gen_random_uuid());
   hit    int8multirange;
   asked  bigint := turno.inbox_count(outbox_settle.sent) + coalesce(cardinality(outbox_settle.refused), 0);
-  events uuid[];
+  ended  record;
   s      turno.outbox_settled := row(0, 0, 0, 0)::turno.outbox_settled;
 begin
   if exists (select from unnest(outbox_settle.delays) d where d < '0' or d > '3660 days') then
@@ -451,18 +478,23 @@ begin
 
   hit := b.ids * outbox_settle.sent;
   if not isempty(hit) then
-    select array_agg(turno.outbox_id(i.key) order by i.id) into events
-    from turno.inbox_item i
-    where i.ctid = any (array(select p.at from turno.inbox_places(b.queue_priority, hit) p));
     if outbox_settle.archive then
       insert into turno.outbox_archive (id, seq, key, emitted_at, dispatched_at, relay, event)
       select turno.outbox_id(i.key), i.id, i."group", i.pushed_at, clock_timestamp(), b.worker, i.payload
       from turno.inbox_item i
       where i.ctid = any (array(select p.at from turno.inbox_places(b.queue_priority, hit) p));
     end if;
-    s.sent := (turno.inbox_complete_batch(array[b.token], array[hit], array[own])).done;
+    ended := turno.inbox_end_items(b, hit);
+    s.sent := ended.many;
+    insert into turno.inbox_done as d (request, token, queue_id, at, worker, ids)
+    values (own, b.token, b.queue_id, clock_timestamp(), b.worker, hit)
+    on conflict (request, token, queue_id) do update
+    set ids = d.ids + excluded.ids;
     insert into turno.outbox_sent (at, outcome, "by", ids)
-    values (clock_timestamp(), 'dispatched', b.worker, events);
+    values (clock_timestamp(), 'dispatched', b.worker, turno.outbox_ids(ended.keys));
+    if ended.groups is not null then
+      perform turno.inbox_free(array[b.token], array_fill(b.queue_id, array[cardinality(ended.groups)]), ended.groups);
+    end if;
   end if;
 
   if cardinality(outbox_settle.refused) > 0 then

@@ -1,1 +1,0 @@
--- No table changes: many acquires at once look at their callers' names together (sql/lock_batch.sql).
