@@ -3,6 +3,7 @@
 mod calls;
 mod due_later;
 mod ended_claims;
+mod late_looks;
 mod limits;
 mod notified;
 mod once;

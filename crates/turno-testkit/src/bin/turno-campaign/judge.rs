@@ -52,6 +52,33 @@ pub async fn left(turno: &Turno) -> Result<u64> {
     Ok(left + events.pending + events.scheduled + events.processing)
 }
 
+/// What the tables of the inbox have, for a person who looks for the cause. Nothing on SQLite, whose file is kept.
+pub async fn tables(url: &str) -> Result<String> {
+    let mut text = String::new();
+    if url.starts_with("sqlite:") {
+        return Ok(text);
+    }
+    let client = connect(url).await?;
+    for select in [
+        "select now()::text",
+        "select t::text from turno.inbox_queue t",
+        "select t::text from turno.inbox_cursor t order by queue_id",
+        "select t::text from turno.inbox_claim t order by queue_id, until",
+        "select t::text from turno.inbox_freed t order by queue_id, id",
+        "select t::text from turno.inbox_listener t",
+        "select (queue_priority, id, run_at, pushed_at, attempts, abandoned, \"group\", key)::text
+        from turno.inbox_item
+        order by queue_priority, id
+        limit 300",
+    ] {
+        for row in client.query(select, &[]).await? {
+            text.push_str(row.get(0));
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
 /// Checks a history.
 pub async fn judge(kept: &Kept, folder: &Path) -> Result<Judged> {
     let history = History::read(folder)?;

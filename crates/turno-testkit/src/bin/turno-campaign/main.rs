@@ -1,4 +1,4 @@
-//! A campaign of faults: `turno-campaign run [--minutes N] [--seed S] [--store postgres|sqlite] [--plant BUG] [--report FILE]` runs a
+//! A campaign of faults: `turno-campaign run [--minutes N] [--runs N] [--seed S] [--store postgres|sqlite] [--plant BUG] [--report FILE]` runs a
 //! random mix of work on all four parts of Turno from several processes, makes faults, and checks the recorded history.
 //! `turno-campaign plants [--minutes N]` does so with each known bug, and all must be found.
 //!
@@ -59,7 +59,7 @@ fn main() -> Result<()> {
             runtime.block_on(load(start))
         }
         _ => bail!(
-            "usage: turno-campaign run [--minutes N] [--seed S] [--store postgres|sqlite] [--plant BUG] [--report FILE]"
+            "usage: turno-campaign run [--minutes N] [--runs N] [--seed S] [--store postgres|sqlite] [--plant BUG] [--report FILE]"
         ),
     }
 }
@@ -108,6 +108,7 @@ fn options_of(words: &[&str]) -> Result<Options> {
             .with_context(|| format!("{name} needs a value"))?;
         match *name {
             "--minutes" => options.minutes = value.parse().context("--minutes is a number")?,
+            "--runs" => options.runs = value.parse().context("--runs is a number")?,
             "--seed" => options.seed = value.parse().context("--seed is a number")?,
             "--store" => {
                 options.store = Store::named(value).context("--store is postgres or sqlite")?

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use turno_testkit::history::Violation;
 
 use crate::fault::Fault;
 use crate::judge::Judged;
-use crate::run::Options;
+use crate::run::Store;
 
 /// At most this many violations of a promise are printed.
 const SHOWN: usize = 5;
@@ -22,12 +23,29 @@ pub struct Made {
     pub unavailable_us: i64,
 }
 
-/// What a campaign has shown.
+/// What a campaign has shown, or several with consecutive seeds.
 pub struct Report {
-    pub options: Options,
+    pub store: Store,
+    pub seeds: RangeInclusive<u64>,
     pub took: Duration,
     pub made: Vec<Made>,
     pub judged: Judged,
+}
+
+impl Report {
+    /// This campaign and a later one.
+    pub fn and(mut self, later: Report) -> Self {
+        self.seeds = *self.seeds.start()..=*later.seeds.end();
+        self.took += later.took;
+        self.made.extend(later.made);
+        self.judged.operations += later.judged.operations;
+        for ((_, operations), (_, more)) in self.judged.parts.iter_mut().zip(later.judged.parts) {
+            *operations += more;
+        }
+        self.judged.unknown += later.judged.unknown;
+        self.judged.violations.extend(later.judged.violations);
+        self
+    }
 }
 
 impl fmt::Display for Report {
@@ -38,11 +56,16 @@ impl fmt::Display for Report {
             unknown,
             violations,
         } = &self.judged;
+        let (first, last) = (self.seeds.start(), self.seeds.end());
+        let seeds = if first == last {
+            format!("seed {first}")
+        } else {
+            format!("seeds {first} to {last}")
+        };
         writeln!(
             f,
-            "{}, seed {}: {:.0} s, {} faults, {operations} operations, of which {unknown} have an unknown outcome, {} violations.",
-            self.options.store.name(),
-            self.options.seed,
+            "{}, {seeds}: {:.0} s, {} faults, {operations} operations, of which {unknown} have an unknown outcome, {} violations.",
+            self.store.name(),
             self.took.as_secs_f64(),
             self.made.len(),
             violations.len()

@@ -82,6 +82,8 @@ impl Store {
 #[derive(Debug, Clone)]
 pub struct Options {
     pub minutes: f64,
+    /// Number of campaigns, one after the other. Each has the next seed.
+    pub runs: u64,
     pub seed: u64,
     pub store: Store,
     /// File that gets the report, too.
@@ -94,6 +96,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             minutes: 2.0,
+            runs: 1,
             seed: fastrand::u64(..1_000_000),
             store: Store::Postgres,
             report: None,
@@ -103,29 +106,37 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Runs the campaign, and prints its report.
+    /// Runs the campaigns, and prints the report of each, and of all so far.
     ///
     /// # Errors
-    /// Returns an error if a promise was broken, or if the campaign itself failed.
+    /// Returns an error if a promise was broken, or if a campaign itself failed.
     pub async fn run(self) -> Result<()> {
-        println!("seed {}", self.seed);
-        let folder = tempfile::tempdir()?;
-        let report = self.campaign(&folder).await?;
-        let text = report.to_string();
-        println!("{text}");
-        if let Some(file) = &self.report {
-            std::fs::write(file, &text).with_context(|| format!("{}", file.display()))?;
+        let mut all: Option<Report> = None;
+        for seed in self.seed..self.seed + self.runs {
+            println!("seed {seed}");
+            let folder = tempfile::tempdir()?;
+            let options = Options {
+                seed,
+                ..self.clone()
+            };
+            let report = options.campaign(&folder).await?;
+            let violations = report.judged.violations.len();
+            let report = match all.take() {
+                Some(earlier) => earlier.and(report),
+                None => report,
+            };
+            println!("{report}");
+            if let Some(file) = &self.report {
+                std::fs::write(file, report.to_string())
+                    .with_context(|| format!("{}", file.display()))?;
+            }
+            if violations > 0 {
+                // The history is the proof.
+                println!("the history is kept in {}", folder.keep().display());
+            }
+            ensure!(violations == 0, "{violations} violations with seed {seed}");
+            all = Some(report);
         }
-        let violations = report.judged.violations.len();
-        if violations > 0 {
-            // The history is the proof.
-            println!("the history is kept in {}", folder.keep().display());
-        }
-        ensure!(
-            violations == 0,
-            "{violations} violations with seed {}",
-            self.seed
-        );
         Ok(())
     }
 
@@ -164,7 +175,8 @@ impl Options {
         let mut judged = judge::judge(&kept, &history).await?;
         judged.violations.extend(stuck);
         Ok(Report {
-            options: self.clone(),
+            store: self.store,
+            seeds: self.seed..=self.seed,
             took: began.elapsed(),
             made,
             judged,
@@ -315,9 +327,12 @@ impl Campaign {
                 return Ok(None);
             }
             if Instant::now() > until {
+                let tables = judge::tables(&self.direct).await?;
                 return Ok(Some(Violation {
                     promise: "all work ends",
-                    what: format!("{left} items and events are left; messages: {messages}"),
+                    what: format!(
+                        "{left} items and events are left; messages: {messages}\n{tables}"
+                    ),
                 }));
             }
             sleep(Duration::from_millis(200)).await;

@@ -395,7 +395,7 @@ begin
     -- The clock was set back.
     c.late_at := '-infinity';
   end if;
-  look := c.floor_id <> c.at_id and clock_timestamp() >= c.late_at + 10 * c.late_cost;
+  look := turno.inbox_may_look(c.floor_id <> c.at_id, c.late_at, c.late_cost, clock_timestamp());
   -- Assigned only now: with an id from earlier in the transaction, an item of a later transaction could be missed.
   if look and pg_current_xact_id_if_assigned() is null then
     own := pg_current_xact_id();

@@ -296,7 +296,7 @@ language sql
 stable
 as $$
   select is_behind
-    and not at between late_at and late_at + 10 * late_cost
+    and not at between late_at and turno.inbox_next_look(late_at, late_cost)
 $$;
 
 -- Waits until the caller may claim from a queue: alone, or with others that claim one item. With "later", a claim that would have to

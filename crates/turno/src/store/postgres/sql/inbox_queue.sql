@@ -169,6 +169,15 @@ begin
 end
 $$;
 
+-- When the next look behind the cursor may begin: looks take at most a tenth of the time. A look seems to take hours if the clock was
+-- set forward meanwhile, or the machine slept; what was committed late must not wait ten times as long.
+create or replace function turno.inbox_next_look(late_at timestamptz, late_cost interval) returns timestamptz
+language sql
+immutable
+as $$
+  select late_at + least(10 * late_cost, '20 seconds')
+$$;
+
 -- When to look again although no notification came: the next item's time, the end of another worker's claim, or what the
 -- last claim left out. "looked" is how long ago the caller's last claim began: a claim that came too soon after another one
 -- has not looked for items that were committed late (inbox_claim_late). Null: no time is known.
@@ -230,7 +239,7 @@ begin
     return '0';
   end if;
   if c.floor_id <> c.at_id and c.late_at < clock_timestamp() - inbox_next_due.looked then
-    next := least(next, c.late_at + 10 * c.late_cost);
+    next := least(next, turno.inbox_next_look(c.late_at, c.late_cost));
   end if;
   return case when next < 'infinity' then greatest(next - clock_timestamp(), '0') end;
 end
