@@ -13,6 +13,7 @@ mod fixture;
 mod outage;
 mod relay;
 mod single;
+mod store_crash;
 mod unroutable;
 
 use std::time::Duration;

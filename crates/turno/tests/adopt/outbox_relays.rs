@@ -236,7 +236,7 @@ enum Indexes {
     Dropped,
 }
 
-const PROCESSED_ROWS: i64 = 100_000;
+const PROCESSED_ROWS: i64 = 20_000;
 
 /// Returns how many rows PostgreSQL reads while a relay publishes a hundred rows of a table with very many processed ones. Waits until
 /// at least so many are counted.
@@ -283,7 +283,8 @@ async fn rows_read(indexes: Indexes, at_least: i64) -> i64 {
 async fn a_relay_reads_no_processed_rows() {
     for indexes in [Indexes::AsAdopted, Indexes::Analyzed] {
         let read = rows_read(indexes, 100).await;
-        assert!(read < PROCESSED_ROWS / 5, "{read}");
+        // A relay on a slow machine looks more often, and each look reads what is not processed.
+        assert!(read < PROCESSED_ROWS / 2, "{read}");
     }
     // The control: without the indexes of adopt, each claim reads all rows.
     rows_read(Indexes::Dropped, PROCESSED_ROWS * 5).await;

@@ -94,8 +94,8 @@ async fn a_broker_killed_in_the_middle_is_an_outage_and_nothing_is_lost() {
                 sent.insert(event.id.to_string());
                 false
             }
-            PublishResult::Refused(_) => {
-                assert_eq!(event.kind, "LostThingEvent");
+            PublishResult::Refused(why) => {
+                assert_eq!(event.kind, "LostThingEvent", "{why}");
                 false
             }
             PublishResult::Suspect(why) => panic!("no event is to blame: {why}"),

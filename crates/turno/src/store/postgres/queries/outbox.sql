@@ -3,10 +3,10 @@
 select turno.seen($1, $2::text::uuid) as first
 
 -- name: outbox_claim
--- Calls turno.outbox_claim. $1 relay, $2 limit, $3 lease, $4 in_order, $5 token. It is the whole transaction, so it need
--- not be durable.
+-- Calls turno.outbox_claim. $1 relay, $2 limit, $3 lease, $4 in_order, $5 token. It is durable: what is published next must be
+-- known as claimed after a crash of PostgreSQL, or another copy has no label.
 select seq, id, key, event, emitted_at, refused, doubtful, parked
-from turno.outbox_claim($1, $2, $3, $4, $5, false)
+from turno.outbox_claim($1, $2, $3, $4, $5)
 
 -- name: outbox_discard
 -- Calls turno.outbox_discard. $1 ids, $2 user, $3 reason.

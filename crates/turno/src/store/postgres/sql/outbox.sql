@@ -393,9 +393,9 @@ begin
 end
 $$;
 
--- The token is the caller's choice: the same call repeated is answered the same. A claim that is all of its transaction
--- need not be durable (see inbox_claim_batch). With order, of each key the first one
--- only; without it, all in the order in which they were emitted.
+-- The token is the caller's choice: the same call repeated is answered the same. With order, of each key the first one
+-- only; without it, all in the order in which they were emitted. A claim that is not durable can be forgotten in a crash: then what
+-- its relay has published is published again without a label.
 create or replace function turno.outbox_claim(
   relay    text,
   "limit"  integer  default 50,
