@@ -46,10 +46,12 @@ cargo xtask COMMAND
                   write the snapshot of advisories from a copy of the RustSec database, of that date
   dist [PROGRAM]  build the release package: program, manual, completions, service, alerts; or pack a
                   PROGRAM that was built already
-  campaign [--minutes 2] [--runs 1] [--seed N] [--store postgres] [--report FILE]
+  campaign [--minutes 2] [--runs 1] [--seed N] [--pause 40] [--store postgres] [--report FILE]
                   random work on all parts from several processes with faults, until the time is over; then check the
                   recorded history. The store is postgres or sqlite. Another run with the seed makes the same faults;
-                  of several runs, each has the next seed
+                  of several runs, each has the next seed. --pause: longest pause between two calls, in milliseconds
+  campaign plants [--minutes 2]
+                  a campaign with each known bug, which must be found
   mutants [NAME] [--shard K/N] [--list]
                   make one small mistake after the other in the SQL functions, or in those whose name contains NAME, and
                   print the mistakes that no test notices. --shard 0/8 is the first of 8 parts

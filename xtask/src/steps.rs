@@ -144,14 +144,17 @@ pub fn outside(arguments: &[String]) -> Result<()> {
     step("the HTTP contract", || contract::check(questions))
 }
 
-/// Runs a campaign of faults. The arguments are those of `turno-campaign run`.
+/// Runs a campaign of faults. The arguments are those of `turno-campaign run` or, after `plants`, of `turno-campaign plants`.
 pub fn campaign(arguments: &[String]) -> Result<()> {
     step("build the campaign", || {
         let program = ["--bin", "turno-campaign"];
         linted(&[&["build"], &TESTED[..], &program].concat())
     })?;
     let mut command = Command::new(target_folder()?.join("debug/turno-campaign"));
-    command.arg("run").args(arguments);
+    if arguments.first().is_none_or(|word| word != "plants") {
+        command.arg("run");
+    }
+    command.args(arguments);
     step("the campaign", || run(&mut command))
 }
 

@@ -84,7 +84,22 @@ pub struct End {
     pub dead: Vec<String>,
     /// Largest number of items of each queue that may run at the same time.
     pub limits: HashMap<String, usize>,
+    /// When the store crashed. A claim is not on the disk at once: after a crash, the item can be claimed again as the same attempt.
+    pub crashes_us: Vec<i64>,
 }
+
+impl End {
+    /// Whether the store crashed after the claim of an attempt whose handler began at `began_us`, and before `until_us`.
+    fn crashed(&self, began_us: i64, until_us: i64) -> bool {
+        let since_us = began_us.saturating_sub(CLAIMED_BEFORE_US);
+        self.crashes_us
+            .iter()
+            .any(|at_us| (since_us..until_us).contains(at_us))
+    }
+}
+
+/// How long before its handler an item may have been claimed: workers claim in advance, and are stopped for some seconds.
+const CLAIMED_BEFORE_US: i64 = 10_000_000;
 
 type Op = Operation<Call, Answer>;
 
@@ -106,7 +121,7 @@ pub fn check(operations: &[Op], end: &End) -> Vec<Violation> {
     nothing_lost(&pushes, end, &mut violations);
     nothing_doubled(end, &mut violations);
     keys(operations, &mut violations);
-    claims(&handles, &mut violations);
+    claims(&handles, end, &mut violations);
     effects(&handles, end, &mut violations);
     groups(operations, &handles, end, &mut violations);
     limits(&handles, end, &mut violations);
@@ -293,36 +308,40 @@ fn keys(operations: &[Op], violations: &mut Violations) {
     }
 }
 
-/// A completion is proof that the claim was live: no other attempt has the same number, and none is newer.
-fn claims(handles: &[Handle<'_>], violations: &mut Violations) {
+/// A completion is proof that the claim was live: no other attempt has the same number, and none is newer. A crash of the store can
+/// have undone the other claim.
+fn claims(handles: &[Handle<'_>], end: &End, violations: &mut Violations) {
     let mut by_item: BTreeMap<i64, Vec<&Handle<'_>>> = BTreeMap::new();
     for handle in handles {
         by_item.entry(handle.item).or_default().push(handle);
     }
-    for (item, handles) in by_item {
-        let mut attempts: HashMap<u32, &str> = HashMap::new();
+    for (item, mut handles) in by_item {
+        handles.sort_by_key(|handle| handle.began_us);
+        let mut attempts: HashMap<u32, &Handle<'_>> = HashMap::new();
         for handle in &handles {
-            if let Some(other) = attempts.insert(handle.attempt, handle.process) {
-                let (attempt, process) = (handle.attempt, handle.process);
+            if let Some(other) = attempts.insert(handle.attempt, handle)
+                && !end.crashed(other.began_us, handle.began_us)
+            {
+                let (attempt, process, other) = (handle.attempt, handle.process, other.process);
                 violations.add(
                     CLAIMS,
                     format!("{item}: {other} and {process} had attempt {attempt}"),
                 );
             }
         }
-        for completed in handles
-            .iter()
-            .filter(|handle| handle.live_until_us().is_some())
-        {
-            for newer in handles
-                .iter()
-                .filter(|other| other.attempt > completed.attempt)
-            {
-                let (done, began) = (completed.attempt, newer.attempt);
-                violations.add(
-                    CLAIMS,
-                    format!("{item}: attempt {done} was completed, and {began} began"),
-                );
+        for completed in &handles {
+            let Some(until_us) = completed.live_until_us() else {
+                continue;
+            };
+            let is_newer = |other: &&&Handle<'_>| other.attempt > completed.attempt;
+            for newer in handles.iter().filter(is_newer) {
+                if !end.crashed(newer.began_us, until_us) {
+                    let (done, began) = (completed.attempt, newer.attempt);
+                    violations.add(
+                        CLAIMS,
+                        format!("{item}: attempt {done} was completed, and {began} began"),
+                    );
+                }
             }
         }
     }
@@ -334,25 +353,31 @@ fn effects(handles: &[Handle<'_>], end: &End, violations: &mut Violations) {
         .iter()
         .map(|effect| (effect.name.as_str(), effect.attempt))
         .collect();
-    let mut began = HashSet::new();
+    // After a crash, several handlers can have had the same attempt.
+    let mut began: BTreeMap<(&str, u32), Vec<Option<&Answer>>> = BTreeMap::new();
     for handle in handles {
         let key = (handle.name, handle.attempt);
-        began.insert(key);
-        let is_there = there.contains(&key);
-        match handle.answer {
-            Some(Answer::Completed { .. }) if !is_there => {
-                violations.add(EFFECTS, format!("{key:?} was completed and has no effect"));
-            }
-            Some(Answer::Refused | Answer::Failed) if is_there => {
-                violations.add(
-                    EFFECTS,
-                    format!("{key:?} was refused or failed, and has an effect"),
-                );
-            }
-            _ => {}
+        began.entry(key).or_default().push(handle.answer);
+    }
+    for (key, answers) in &began {
+        let is_done = |answer: &&Option<&Answer>| matches!(answer, Some(Answer::Completed { .. }));
+        let completed = answers.iter().filter(is_done).count();
+        let is_there = there.contains(key);
+        if completed > usize::from(is_there) {
+            violations.add(
+                EFFECTS,
+                format!("{key:?} was completed {completed} times; its effect is there: {is_there}"),
+            );
+        }
+        let may_be_done = completed > 0 || answers.contains(&None);
+        if is_there && !may_be_done {
+            violations.add(
+                EFFECTS,
+                format!("{key:?} was refused or failed, and has an effect"),
+            );
         }
     }
-    for key in there.difference(&began) {
+    for key in there.iter().filter(|key| !began.contains_key(*key)) {
         violations.add(EFFECTS, format!("{key:?} has an effect and never began"));
     }
 }
@@ -395,8 +420,20 @@ fn groups(operations: &[Op], handles: &[Handle<'_>], end: &End, violations: &mut
     }
     let mut by_name: HashMap<(&str, u32), &Handle<'_>> = HashMap::new();
     for handle in handles {
-        by_name.insert((handle.name, handle.attempt), handle);
+        let of = by_name
+            .entry((handle.name, handle.attempt))
+            .or_insert(handle);
+        if handle.live_until_us().is_some() {
+            *of = handle;
+        }
     }
+    let pushed_by: HashMap<&str, i64> = operations
+        .iter()
+        .filter_map(|operation| match &operation.call {
+            Call::Push { name, .. } => Some((name.as_str(), operation.return_us)),
+            Call::Handle { .. } => None,
+        })
+        .collect();
     let mut last: HashMap<(&str, &str), &Handle<'_>> = HashMap::new();
     for effect in &end.effects {
         let Some(handle) = by_name.get(&(effect.name.as_str(), effect.attempt)) else {
@@ -409,7 +446,11 @@ fn groups(operations: &[Op], handles: &[Handle<'_>], end: &End, violations: &mut
             continue;
         };
         let (queue, first, second) = (handle.queue, before.item, handle.item);
-        if second < first {
+        // A push that was under way may have been committed after the later item was claimed.
+        let is_pushed = pushed_by
+            .get(handle.name)
+            .is_some_and(|by_us| *by_us < before.began_us);
+        if second < first && is_pushed {
             violations.add(
                 ORDER,
                 format!("{queue}, {group}: {second} was completed after {first}"),

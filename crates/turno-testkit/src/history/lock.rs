@@ -141,12 +141,19 @@ pub fn check(operations: &[Op], writes: &[Write], clock: &Clock) -> Vec<Violatio
     violations
 }
 
+/// How long after a busy answer its call may still change the lock: the registration of a waiter ends in the background.
+const BACKGROUND_US: i64 = 200_000;
+
 /// Whether it was answered busy while another call was under way. A call that does not wait gets this answer, too, if another one is
 /// changing the lock, whatever that leads to: this says nothing about the holders.
 fn is_contended(operation: &Op, all: &[Op]) -> bool {
     let overlaps = |other: &Op| {
+        let background_us = match other.answer {
+            Some(Answer::Busy) => BACKGROUND_US,
+            _ => 0,
+        };
         other.call_us <= operation.return_us
-            && operation.call_us <= other.return_us
+            && operation.call_us <= other.return_us.saturating_add(background_us)
             && !std::ptr::eq(other, operation)
     };
     operation.answer == Some(Answer::Busy) && all.iter().any(overlaps)

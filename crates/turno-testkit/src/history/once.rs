@@ -113,6 +113,7 @@ pub fn check(operations: &[Op], effects: &[Effect], clock: &Clock) -> Vec<Violat
         written.entry(&effect.key).or_default().push(&effect.answer);
     }
     for (key, operations) in &mut keys {
+        operations.extend(lost_begins(operations));
         operations.sort_by_key(|operation| operation.call_us);
         let verdict = linear::check(&Request(clock), operations, MAX_STEPS);
         if verdict != Verdict::Linearizable {
@@ -130,6 +131,25 @@ pub fn check(operations: &[Op], effects: &[Effect], clock: &Clock) -> Vec<Violat
         what: format!("{key} was never begun, and has an effect"),
     }));
     violations
+}
+
+/// Begins that took longer than their lease: the first try may have begun a run, of which only others have seen something, until
+/// another one took over. That does not explain an answer of unknown: a begin that is repeated does not get it from its own run.
+fn lost_begins(operations: &[Op]) -> Vec<Op> {
+    let is_lost = |operation: &&Op| {
+        let took_us = operation.return_us.saturating_sub(operation.call_us);
+        matches!(operation.call, Call::Begin { lease_us, .. } if took_us > lease_us)
+            && matches!(
+                operation.answer,
+                Some(Answer::Replay { .. } | Answer::InFlight)
+            )
+    };
+    let lost = |operation: &Op| Operation {
+        return_us: i64::MAX,
+        answer: None,
+        ..operation.clone()
+    };
+    operations.iter().filter(is_lost).map(lost).collect()
 }
 
 /// What the effects of a key contradict.
@@ -520,6 +540,24 @@ mod tests {
             &["x"],
             ONE_ANSWER,
         );
+    }
+
+    #[test]
+    fn the_first_try_of_a_long_begin_may_have_begun_a_run() {
+        let others = [
+            begin((10, 15), Some(Answer::InFlight)),
+            begin((110, 115), Some(Answer::Unknown)),
+            fresh((120, 125), 2),
+            done((130, 135), 2, "x"),
+        ];
+        accepts(&[&others[..], &[replay((0, 140), "x")]].concat(), &["x"]);
+        // It was short, or it came later.
+        for times in [(136, 140), (20, 140)] {
+            let replay = replay(times, "x");
+            rejects(&[&others[..], &[replay]].concat(), &["x"], ONE_ANSWER);
+        }
+        let own = begin((0, 115), Some(Answer::Unknown));
+        rejects(&[own], &[], ONE_ANSWER);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub enum Answer {
     Once(once::Answer),
     /// An error after which the outcome is not known, such as a lost connection.
     Unknown(String),
+    /// An error that says that nothing was done, such as a full disk.
+    Refused(String),
     /// An error that no fault explains. Always a violation.
     Broken(String),
 }
@@ -97,6 +99,8 @@ pub struct History {
     pub once: Vec<Operation<once::Call, once::Answer>>,
     /// Number of operations without a known outcome.
     pub unknown: usize,
+    /// Number of operations that were refused.
+    pub refused: usize,
     /// Errors that no fault explains, and answers that do not belong to their calls.
     pub broken: Vec<String>,
 }
@@ -157,6 +161,11 @@ impl History {
             Some((_, Answer::Broken(error))) => {
                 self.broken.push(format!("{process}: {call:?}: {error}"));
                 (i64::MAX, None)
+            }
+            // Nothing was done, so nothing may be seen of it.
+            Some((_, Answer::Refused(_))) => {
+                self.refused += 1;
+                return;
             }
             Some((_, Answer::Unknown(_))) | None => {
                 self.unknown += 1;
@@ -301,10 +310,13 @@ mod tests {
         recorder
             .call(acquire())
             .answer(Answer::Once(once::Answer::InFlight));
+        recorder
+            .call(acquire())
+            .answer(Answer::Refused("full".to_owned()));
         let history = History::read(folder.path()).unwrap();
         let answers: Vec<_> = history.lock.iter().map(|one| one.answer.clone()).collect();
         assert_eq!(answers, [Some(lock::Answer::Busy), None, None, None]);
-        assert_eq!(history.unknown, 2);
+        assert_eq!((history.unknown, history.refused), (2, 1));
         assert_eq!(history.broken.len(), 2, "{:?}", history.broken);
         assert!(history.lock[0].call_us <= history.lock[0].return_us);
         assert_eq!(history.lock[1].return_us, i64::MAX);

@@ -12,7 +12,7 @@ use crate::eventually::poll;
 use crate::{port, proc};
 
 /// Timeout until a server responds. Crash recovery on a busy machine is the slowest case.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Timeout until a server has ended, after a stop or a kill.
 const END_TIMEOUT: Duration = Duration::from_secs(60);

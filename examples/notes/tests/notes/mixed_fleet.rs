@@ -36,6 +36,7 @@ struct Old {
 fn was_replaced(error: &sqlx::Error) -> bool {
     let error = error.to_string();
     error.contains("cache lookup failed for function")
+        || error.contains("return type mismatch in function")
 }
 
 impl Old {

@@ -133,6 +133,11 @@ impl Fault {
         [&OF_PROCESSES[..], of_store].concat()
     }
 
+    /// Whether the store loses what is not on the disk yet.
+    pub fn is_crash(self) -> bool {
+        matches!(self, Fault::KillStore | Fault::Failover)
+    }
+
     /// Name in the report.
     pub fn name(self) -> String {
         match self {

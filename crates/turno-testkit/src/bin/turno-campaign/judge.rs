@@ -1,6 +1,6 @@
 //! Compares the recorded history with what the store and the application's tables have at the end.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -24,6 +24,7 @@ pub struct Judged {
     /// Operations of locks, inbox, outbox and once.
     pub parts: [(&'static str, usize); 4],
     pub unknown: usize,
+    pub refused: usize,
     pub violations: Vec<Violation>,
 }
 
@@ -97,7 +98,9 @@ pub async fn judge(kept: &Kept, folder: &Path) -> Result<Judged> {
         &rows.guarded().await?,
         &kept.clock,
     ));
-    violations.extend(inbox::check(&history.inbox, &rows.inbox(&turno).await?));
+    let mut end = rows.inbox(&turno).await?;
+    end.crashes_us.clone_from(&kept.crashes_us);
+    violations.extend(inbox::check(&history.inbox, &end));
     violations.extend(outbox::check(&history.outbox, &rows.outbox(&turno).await?));
     violations.extend(once::check(
         &history.once,
@@ -114,6 +117,7 @@ pub async fn judge(kept: &Kept, folder: &Path) -> Result<Judged> {
             ("once", history.once.len()),
         ],
         unknown: history.unknown,
+        refused: history.refused,
         violations,
     })
 }
@@ -172,7 +176,6 @@ impl Rows<'_> {
             end.dead
                 .extend(items(turno, queue, ItemState::Failed).await?);
         }
-        end.limits = HashMap::new();
         Ok(end)
     }
 

@@ -3,12 +3,13 @@
 mod inbox;
 mod lock;
 mod once;
-mod outbox;
+pub mod outbox;
 mod server;
 
 pub use inbox::QUEUES;
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -21,7 +22,9 @@ use turno_testkit::load::steady_us;
 /// Names of resources and keys change after this time, so that the history of each is short.
 const EPOCH_US: i64 = 4_000_000;
 /// Longest pause between two operations of a task.
-const MAX_PAUSE: Duration = Duration::from_millis(20);
+static MAX_PAUSE: OnceLock<Duration> = OnceLock::new();
+/// Default of the longest pause.
+pub const DEFAULT_PAUSE: Duration = Duration::from_millis(40);
 
 /// What all tasks of a process share.
 #[derive(Clone)]
@@ -84,12 +87,15 @@ pub struct Start {
     pub folder: PathBuf,
     pub name: String,
     pub seed: u64,
+    /// Longest pause between two operations of a task.
+    pub max_pause: Duration,
 }
 
 impl Start {
     /// Runs until `stop`.
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
         fastrand::seed(self.seed);
+        MAX_PAUSE.get_or_init(|| self.max_pause);
         let recorder = Recorder::create(&self.folder, &self.name)?;
         if self.role == Role::Consumer {
             return outbox::consume(&self.broker, &recorder, &stop).await;
@@ -123,7 +129,7 @@ async fn connect(url: &str) -> Result<Turno> {
             .connect(url)
             .await
         {
-            Err(error) if is_outage(&error) => pause().await,
+            Err(error) if error.is_unavailable() || is_full(&error) => pause().await,
             connected => return Ok(connected?),
         }
     }
@@ -167,23 +173,26 @@ fn unique(load: &Load, task: usize, number: u64) -> String {
 }
 
 async fn pause() {
-    let longest = u64::try_from(MAX_PAUSE.as_micros()).unwrap_or(u64::MAX);
+    let longest = MAX_PAUSE.get().unwrap_or(&DEFAULT_PAUSE);
+    let longest = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
     tokio::time::sleep(Duration::from_micros(fastrand::u64(0..longest))).await;
 }
 
-/// Records an error: of an outage, or one that no fault explains.
+/// Records an error: of an outage, of a full disk, or one that no fault explains.
 fn failed(pending: Pending, error: &Error) {
     let text = format!("{error:?}");
-    pending.answer(if is_outage(error) {
+    pending.answer(if error.is_unavailable() {
         Answer::Unknown(text)
+    } else if is_full(error) {
+        Answer::Refused(text)
     } else {
         Answer::Broken(text)
     });
 }
 
-/// Whether a fault explains an error: an outage, or a full disk.
-fn is_outage(error: &Error) -> bool {
-    error.is_unavailable() || error.is_refused() && error.to_string().contains("full")
+/// Whether the store's disk is full. Nothing was done.
+fn is_full(error: &Error) -> bool {
+    error.is_refused() && error.to_string().contains("full")
 }
 
 /// The same for a transaction of the application, whose own statements fail, too.

@@ -1,8 +1,8 @@
-//! A campaign of faults: `turno-campaign run [--minutes N] [--runs N] [--seed S] [--store postgres|sqlite] [--plant BUG] [--report FILE]` runs a
-//! random mix of work on all four parts of Turno from several processes, makes faults, and checks the recorded history.
+//! A campaign of faults: `turno-campaign run [--minutes N] [--runs N] [--seed S] [--pause MS] [--store postgres|sqlite] [--plant BUG] [--report FILE]`
+//! runs a random mix of work on all four parts of Turno from several processes, makes faults, and checks the recorded history.
 //! `turno-campaign plants [--minutes N]` does so with each known bug, and all must be found.
 //!
-//! `turno-campaign load ROLE STORE_URL BROKER_URL SERVER_ADDRESS FOLDER NAME SEED` is one of these processes. It prints `ready` first, ends
+//! `turno-campaign load ROLE STORE_URL BROKER_URL SERVER_ADDRESS FOLDER NAME SEED PAUSE` is one of these processes. It prints `ready` first, ends
 //! gracefully on SIGTERM, and at once when its input ends.
 #![forbid(unsafe_code)]
 
@@ -19,8 +19,9 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use turno_testkit::SmallDisk;
@@ -45,7 +46,7 @@ fn main() -> Result<()> {
             runtime.block_on(options.run())
         }
         ["plants", ref options @ ..] => runtime.block_on(options_of(options)?.plants()),
-        ["load", role, url, broker, server, folder, name, seed] => {
+        ["load", role, url, broker, server, folder, name, seed, pause] => {
             let role = Role::ALL.into_iter().find(|known| known.name() == role);
             let start = Start {
                 role: role.context("there is no such role")?,
@@ -55,11 +56,12 @@ fn main() -> Result<()> {
                 folder: folder.into(),
                 name: name.to_owned(),
                 seed: seed.parse()?,
+                max_pause: Duration::from_millis(pause.parse()?),
             };
             runtime.block_on(load(start))
         }
         _ => bail!(
-            "usage: turno-campaign run [--minutes N] [--runs N] [--seed S] [--store postgres|sqlite] [--plant BUG] [--report FILE]"
+            "usage: turno-campaign run [--minutes N] [--runs N] [--seed S] [--pause MS] [--store postgres|sqlite] [--plant BUG] [--report FILE]"
         ),
     }
 }
@@ -80,6 +82,14 @@ fn on_small_disk() -> io::Error {
         .args(std::env::args_os().skip(1))
         .env(ON_SMALL_DISK, "1")
         .exec()
+}
+
+fn milliseconds(text: &str) -> Result<Duration> {
+    let number = text
+        .parse()
+        .context("--pause is a number of milliseconds")?;
+    ensure!(number > 0, "--pause is at least 1");
+    Ok(Duration::from_millis(number))
 }
 
 async fn load(start: Start) -> Result<()> {
@@ -109,6 +119,7 @@ fn options_of(words: &[&str]) -> Result<Options> {
         match *name {
             "--minutes" => options.minutes = value.parse().context("--minutes is a number")?,
             "--runs" => options.runs = value.parse().context("--runs is a number")?,
+            "--pause" => options.max_pause = milliseconds(value)?,
             "--seed" => options.seed = value.parse().context("--seed is a number")?,
             "--store" => {
                 options.store = Store::named(value).context("--store is postgres or sqlite")?

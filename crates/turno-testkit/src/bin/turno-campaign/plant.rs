@@ -1,7 +1,7 @@
-//! Planted bugs: known mistakes in a copy of Turno's SQL functions, which a campaign must find.
+//! Planted bugs: known mistakes, which a campaign must find.
 //!
-//! A bug is a replacement in the definition of a function, in the database of the campaign and nowhere else. If the text is not
-//! there, planting fails, so a bug cannot vanish unnoticed when the function changes.
+//! Most are a replacement in the definition of an SQL function, in the database of the campaign and nowhere else. If the text is not
+//! there, planting fails, so a bug cannot vanish unnoticed when the function changes. A bug of the relay is a sink of the campaign.
 
 use anyhow::{Context, Result};
 use turno_testkit::sql::{connect, replace_in_function};
@@ -11,142 +11,153 @@ use turno_testkit::sql::{connect, replace_in_function};
 pub struct Plant {
     /// Name on the command line.
     pub name: &'static str,
+    bug: Bug,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Bug {
     /// Functions in which it is, and what is replaced by what.
-    changes: &'static [(&'static str, &'static str, &'static str)],
+    Sql(&'static [(&'static str, &'static str, &'static str)]),
+    /// The relays mark events as published before the broker has confirmed them.
+    EarlyMark,
 }
 
 /// All bugs.
 pub const PLANTS: &[Plant] = &[
     Plant {
         name: "guard-without-row-lock",
-        changes: &[("lock_guard", "for share", "")],
+        bug: Bug::Sql(&[("lock_guard", "for share", "")]),
     },
     Plant {
         name: "guard-without-token",
-        changes: &[("lock_guard", "t.token = lock_guard.token", "true")],
+        bug: Bug::Sql(&[("lock_guard", "t.token = lock_guard.token", "true")]),
     },
     Plant {
         name: "guard-without-expiry-and-lock",
-        changes: &[
+        bug: Bug::Sql(&[
             ("lock_guard", "and t.expires_at > clock_timestamp()", ""),
             ("lock_guard", "for share", ""),
-        ],
+        ]),
     },
     Plant {
         name: "takeover-before-expiry",
-        changes: &[(
+        bug: Bug::Sql(&[(
             "lock_is_held",
             "expires_at > clock_timestamp()",
             "expires_at > clock_timestamp() + interval '150 milliseconds'",
-        )],
+        )]),
     },
     Plant {
         name: "release-without-token",
-        changes: &[("lock_release", "and t.token = lock_release.token", "")],
+        bug: Bug::Sql(&[("lock_release", "and t.token = lock_release.token", "")]),
     },
     Plant {
         name: "renew-without-token",
-        changes: &[("lock_renew", "and t.token = lock_renew.token", "")],
+        bug: Bug::Sql(&[("lock_renew", "and t.token = lock_renew.token", "")]),
     },
     Plant {
         name: "one-permit-too-many",
-        changes: &[("lock_is_shareable", "live < most", "live <= most")],
+        bug: Bug::Sql(&[("lock_is_shareable", "live < most", "live <= most")]),
     },
     Plant {
         name: "shared-beside-exclusive",
-        changes: &[("lock_is_shareable", "l.mode = 'exclusive' and", "false and")],
+        bug: Bug::Sql(&[("lock_is_shareable", "l.mode = 'exclusive' and", "false and")]),
     },
     Plant {
         name: "claim-without-late-commit-rule",
-        changes: &[("inbox_raise_floor", "oldest >= own", "true")],
+        bug: Bug::Sql(&[("inbox_raise_floor", "oldest >= own", "true")]),
     },
     Plant {
         name: "claim-without-lock",
-        changes: &[(
+        bug: Bug::Sql(&[(
             "inbox_may_claim",
             "pg_try_advisory_xact_lock(1953853039, (id & 2147483647)::integer)",
             "true",
-        )],
+        )]),
     },
     Plant {
         name: "complete-without-token",
-        changes: &[(
+        bug: Bug::Sql(&[(
             "inbox_complete_one",
             "b.token = inbox_complete_one.token",
             "true",
-        )],
+        )]),
     },
     Plant {
         name: "claim-expires-early",
-        changes: &[(
+        bug: Bug::Sql(&[(
             "inbox_claim_has_expired",
             "until <= at",
             "until - interval '600 milliseconds' <= at",
-        )],
+        )]),
     },
     Plant {
         name: "expired-claim-is-completed",
-        changes: &[(
+        bug: Bug::Sql(&[(
             "inbox_end_attempt",
             "if not found then\n    return null;",
             "if not found or true then\n    delete from turno.inbox_item t where t.id = inbox_end_attempt.id; return null;",
-        )],
+        )]),
     },
     Plant {
         name: "group-without-order",
-        changes: &[("inbox_heads", "order by i.id\n", "order by i.id desc\n")],
+        bug: Bug::Sql(&[("inbox_heads", "order by i.id\n", "order by i.id desc\n")]),
     },
     Plant {
         name: "group-is-never-busy",
-        changes: &[("inbox_busy", "b.queue_id = inbox_busy.queue_id", "false")],
+        bug: Bug::Sql(&[("inbox_busy", "b.queue_id = inbox_busy.queue_id", "false")]),
     },
     Plant {
         name: "outbox-without-order",
-        changes: &[("outbox_claim", "outbox_claim.in_order)", "false)")],
+        bug: Bug::Sql(&[("outbox_claim", "outbox_claim.in_order)", "false)")]),
     },
     Plant {
         name: "outbox-settle-forgets-what-is-left",
-        changes: &[(
+        bug: Bug::Sql(&[(
             "outbox_settle",
             "hit := b.ids * outbox_settle.sent",
             "hit := b.ids",
-        )],
+        )]),
     },
     Plant {
         name: "duplicate-without-label",
-        changes: &[("inbox_doubt", "(abandoned < 1000000)::integer", "0")],
+        bug: Bug::Sql(&[("inbox_doubt", "(abandoned < 1000000)::integer", "0")]),
     },
     Plant {
         name: "once-answer-without-token",
-        changes: &[(
+        bug: Bug::Sql(&[(
             "once_settle",
             "and t.token = once_settle.token\n    and t.state = 'running'",
             "",
-        )],
+        )]),
     },
     Plant {
         name: "once-takeover-before-expiry",
-        changes: &[(
+        bug: Bug::Sql(&[(
             "once_begin",
             "if now = 'in_flight' then",
             "if now = 'in_flight' and o.until > clock_timestamp() + interval '250 milliseconds' then",
-        )],
+        )]),
     },
     Plant {
         name: "once-runs-again",
-        changes: &[(
+        bug: Bug::Sql(&[(
             "once_begin",
             "if now = 'done' then",
             "if now = 'done' and random() < 0.9 then",
-        )],
+        )]),
     },
     Plant {
         name: "commit-is-not-durable",
-        changes: &[(
+        bug: Bug::Sql(&[(
             "inbox_push_batch",
             "begin\n",
             "begin\n  perform set_config('synchronous_commit', 'off', true);\n",
-        )],
+        )]),
+    },
+    Plant {
+        name: "relay-marks-before-the-confirm",
+        bug: Bug::EarlyMark,
     },
 ];
 
@@ -162,10 +173,18 @@ impl Plant {
 
     /// Changes the functions in a database.
     pub async fn apply(self, url: &str) -> Result<()> {
+        let Bug::Sql(changes) = self.bug else {
+            return Ok(());
+        };
         let client = connect(url).await?;
-        for (function, from, to) in self.changes {
+        for (function, from, to) in changes {
             replace_in_function(&client, function, from, to).await?;
         }
         Ok(())
+    }
+
+    /// Whether the relays mark events too early.
+    pub fn marks_early(self) -> bool {
+        matches!(self.bug, Bug::EarlyMark)
     }
 }

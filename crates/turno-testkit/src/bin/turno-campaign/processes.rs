@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use turno_testkit::{Process, set_clock};
 
-use crate::load::Role;
+use crate::load::{Role, outbox};
 
 /// How long a process may take to start or to end, on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -30,6 +30,10 @@ pub struct Parameters {
     pub server: String,
     pub history: PathBuf,
     pub seed: u64,
+    /// Longest pause between two operations of a task.
+    pub max_pause: Duration,
+    /// Whether the relays have the bug of marking events too early.
+    pub marks_early: bool,
 }
 
 impl Slot {
@@ -103,8 +107,15 @@ fn spawn(
         .args(["load", role.name(), &parameters.url, &parameters.broker])
         .arg(&parameters.server)
         .arg(&parameters.history)
-        .args([&name, &seed.to_string()])
+        .args([
+            &name,
+            &seed.to_string(),
+            &parameters.max_pause.as_millis().to_string(),
+        ])
         .stdin(Stdio::piped());
+    if parameters.marks_early {
+        command.env(outbox::MARKS_EARLY, "1");
+    }
     if let Some(offset) = clock {
         set_clock(&mut command, offset);
     }

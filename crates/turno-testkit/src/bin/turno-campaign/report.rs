@@ -43,6 +43,7 @@ impl Report {
             *operations += more;
         }
         self.judged.unknown += later.judged.unknown;
+        self.judged.refused += later.judged.refused;
         self.judged.violations.extend(later.judged.violations);
         self
     }
@@ -54,6 +55,7 @@ impl fmt::Display for Report {
             operations,
             parts,
             unknown,
+            refused,
             violations,
         } = &self.judged;
         let (first, last) = (self.seeds.start(), self.seeds.end());
@@ -64,7 +66,7 @@ impl fmt::Display for Report {
         };
         writeln!(
             f,
-            "{}, {seeds}: {:.0} s, {} faults, {operations} operations, of which {unknown} have an unknown outcome, {} violations.",
+            "{}, {seeds}: {:.0} s, {} faults, {operations} operations, of which {unknown} have an unknown outcome, {refused} more that were refused, {} violations.",
             self.store.name(),
             self.took.as_secs_f64(),
             self.made.len(),

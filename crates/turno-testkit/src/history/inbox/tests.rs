@@ -91,6 +91,7 @@ fn honest() -> (Vec<Op>, End) {
         waiting: vec!["i4".to_owned(), "i7".to_owned()],
         dead: vec!["i6".to_owned()],
         limits: HashMap::from([("q".to_owned(), 2)]),
+        crashes_us: Vec::new(),
     };
     (operations, end)
 }
@@ -190,6 +191,18 @@ fn a_group_out_of_order_is_rejected() {
 }
 
 #[test]
+fn a_push_that_ended_after_the_next_item_was_claimed_may_come_second() {
+    let (mut operations, mut end) = honest();
+    end.effects.swap(0, 1);
+    operations[0] = push((0, 100), "i1", Some("g"), stored(1));
+    let violations = check(&operations, &end);
+    assert!(
+        violations.iter().all(|one| one.promise != ORDER),
+        "{violations:?}"
+    );
+}
+
+#[test]
 fn ids_of_a_group_that_go_back_are_rejected() {
     rejects(ORDER, |operations, _| {
         let late = push((60, 61), "i0", Some("g"), stored(0));
@@ -253,4 +266,41 @@ fn keys_are_kept() {
         keyed((2, 3), "b", "k", Some(Answer::Duplicate { item: 1 })),
     ];
     assert_eq!(check(&lost, &end), []);
+}
+
+/// Attempt 1 of item 5 is claimed twice, and attempt 2 of item 3 is lost, so that attempt 1 is completed.
+fn with_lost_claims(operations: &mut Vec<Op>, end: &mut End) {
+    operations.push(handle((21, 60), 5, 1, None, Some(Answer::Refused)));
+    operations.retain(|operation| !matches!(&operation.call, Call::Handle { item: 3, .. }));
+    operations.push(handle((18, 50), 3, 2, Some("g"), Some(Answer::Refused)));
+    operations.push(done(17, 3, 1, Some("g"), 32));
+    end.effects.retain(|effect| effect.name != "i3");
+    end.effects.push(effect(3, 1));
+}
+
+#[test]
+fn claims_that_a_crash_has_undone_are_accepted() {
+    let (mut operations, mut end) = honest();
+    with_lost_claims(&mut operations, &mut end);
+    assert_eq!(check(&operations, &end).len(), 2);
+    end.crashes_us = vec![20];
+    assert_eq!(check(&operations, &end), []);
+}
+
+#[test]
+fn a_crash_long_before_or_after_both_claims_explains_nothing() {
+    for crash_us in [17 - CLAIMED_BEFORE_US, 33] {
+        rejects(CLAIMS, |operations, end| {
+            with_lost_claims(operations, end);
+            end.crashes_us = vec![crash_us];
+        });
+    }
+}
+
+#[test]
+fn an_attempt_that_was_claimed_twice_is_completed_once() {
+    rejects(EFFECTS, |operations, end| {
+        operations.push(done(21, 1, 1, Some("g"), 23));
+        end.crashes_us = vec![15];
+    });
 }

@@ -200,6 +200,21 @@ fn a_call_beside_another_one_may_be_busy() {
         &[],
         "one holder",
     );
+    // What a busy call has left to do in the background.
+    let later = |at| busy("b", (at, at + 1), two);
+    accepts(
+        &[busy("c", (4, 5), two), share("a", (0, 5), 1, two), later(6)],
+        &[],
+    );
+    rejects(
+        &[
+            busy("c", (4, 5), two),
+            share("a", (0, 5), 1, two),
+            later(6 + BACKGROUND_US),
+        ],
+        &[],
+        "one holder",
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use async_trait::async_trait;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{
@@ -11,17 +12,19 @@ use lapin::options::{
     QueueBindOptions, QueueDeclareOptions,
 };
 use lapin::types::FieldTable;
-use lapin::{Connection, ConnectionProperties, ExchangeKind};
+use lapin::{Connection, ConnectionProperties, Consumer, ExchangeKind};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use turno::outbox::{Event, Mode};
-use turno::sink::{POSSIBLE_DUPLICATE, RabbitMq};
+use turno::sink::{Outage, Outgoing, POSSIBLE_DUPLICATE, PublishResult, RabbitMq, Sink};
 use turno_testkit::history::outbox::{Answer, Call, Event as Emitted};
 use turno_testkit::history::{self, Recorder};
 
 use super::{Load, pause, unknown};
 use crate::application::{Application, Ended, Part, Table, Wanted};
 
+/// Set for relays that mark events before the broker has confirmed them.
+pub const MARKS_EARLY: &str = "TURNO_CAMPAIGN_MARKS_EARLY";
 /// Exchange and queue.
 pub const EXCHANGE: &str = "campaign";
 /// Keys of a task. No other task uses them.
@@ -29,6 +32,10 @@ const KEYS: usize = 3;
 const LEASE: Duration = Duration::from_secs(2);
 /// After this time without messages, the consumer connects again: the client library does not notice every broker that ends.
 const SILENCE: Duration = Duration::from_secs(3);
+/// How long it may take to connect.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Pause before it connects again.
+const RECONNECT: Duration = Duration::from_millis(300);
 
 pub async fn emit(load: Load, task: usize) -> Result<()> {
     let mut application = Application::open(&load.url)?;
@@ -79,7 +86,11 @@ pub async fn emit(load: Load, task: usize) -> Result<()> {
 }
 
 pub async fn relay(load: &Load, broker: &str) -> Result<()> {
-    let sink = Arc::new(RabbitMq::new(broker)?.exchange(EXCHANGE));
+    let broker = RabbitMq::new(broker)?.exchange(EXCHANGE);
+    let sink: Arc<dyn Sink> = match std::env::var_os(MARKS_EARLY) {
+        Some(_) => Arc::new(EarlyMark(Arc::new(broker))),
+        None => Arc::new(broker),
+    };
     let relay = load.turno.outbox().relay(sink).mode(Mode::Ordered);
     relay
         .batch(50)
@@ -87,6 +98,27 @@ pub async fn relay(load: &Load, broker: &str) -> Result<()> {
         .run(load.stop.clone().cancelled_owned())
         .await?;
     Ok(())
+}
+
+/// A planted bug: the relay marks events as published, and the broker gets them afterwards.
+#[derive(Debug)]
+struct EarlyMark(Arc<RabbitMq>);
+
+#[async_trait]
+impl Sink for EarlyMark {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    async fn ready(&self) -> Result<(), Outage> {
+        self.0.ready().await
+    }
+
+    async fn publish(&self, events: &[Outgoing]) -> Vec<PublishResult> {
+        let (broker, later) = (self.0.clone(), events.to_vec());
+        tokio::spawn(async move { broker.publish(&later).await });
+        vec![PublishResult::Sent; events.len()]
+    }
 }
 
 /// Receives messages until `stop`, across restarts of the broker.
@@ -97,13 +129,15 @@ pub async fn consume(broker: &str, recorder: &Recorder, stop: &CancellationToken
         let consumed = stop.run_until_cancelled(consume_on(broker, recorder, connection));
         if let Some(Err(error)) = consumed.await {
             eprintln!("the consumer connects again: {error:#}");
+            tokio::time::sleep(RECONNECT).await;
         }
         pause().await;
     }
     Ok(())
 }
 
-async fn consume_on(broker: &str, recorder: &Recorder, number: u64) -> Result<()> {
+/// Connects, and begins to consume the queue, which is made if it is missing.
+async fn deliveries(broker: &str) -> Result<(Connection, Consumer)> {
     let connection = Connection::connect(broker, ConnectionProperties::default()).await?;
     let channel = connection.create_channel().await?;
     let exchange = ExchangeDeclareOptions {
@@ -127,9 +161,15 @@ async fn consume_on(broker: &str, recorder: &Recorder, number: u64) -> Result<()
         .await?;
     channel.basic_qos(200, BasicQosOptions::default()).await?;
     let options = BasicConsumeOptions::default();
-    let mut deliveries = channel
+    let deliveries = channel
         .basic_consume(EXCHANGE.into(), "".into(), options, none())
         .await?;
+    Ok((connection, deliveries))
+}
+
+async fn consume_on(broker: &str, recorder: &Recorder, number: u64) -> Result<()> {
+    // A broker that ends meanwhile may never answer.
+    let (_connection, mut deliveries) = tokio::time::timeout(CONNECT, deliveries(broker)).await??;
     println!("consuming");
     loop {
         let delivery = tokio::time::timeout(SILENCE, deliveries.next()).await?;
