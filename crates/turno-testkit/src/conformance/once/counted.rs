@@ -156,6 +156,12 @@ impl InboxStore for Counted {
     async fn inbox_list(&self, ask: &InboxList) -> Result<Vec<ItemView>> {
         self.store.inbox_list(ask).await
     }
+    async fn inbox_settings(&self, queue: &str) -> Result<QueueSettings> {
+        self.store.inbox_settings(queue).await
+    }
+    async fn inbox_configure(&self, ask: &InboxConfigure) -> Result<QueueSettings> {
+        self.store.inbox_configure(ask).await
+    }
     async fn inbox_wait(&self, queue: &str) -> Result<Option<Duration>> {
         self.store.inbox_wait(queue).await
     }

@@ -41,6 +41,40 @@ async fn a_begin_sent_twice_is_one(test_store: &TestStore) {
     }
 }
 
+/// A begin whose response was lost for longer than its lease begins again when it is repeated: none of its work was done.
+/// Other callers get the outcome unknown.
+#[rule]
+async fn a_begin_repeated_after_its_lease_begins_again(test_store: &TestStore) {
+    let (turno, other) = (test_store.turno().await, test_store.turno().await);
+    for unknown in [AfterUnknown::Refuse, AfterUnknown::Rerun] {
+        let key = format!("k/{unknown:?}");
+        let ask = OnceBegin {
+            unknown,
+            fingerprint: Some("f".into()),
+            ..ask(&key)
+        };
+        let lost = granted(turno.store().once_begin(&ask).await.unwrap());
+        test_store.expire_once(&key).await;
+        let another = OnceBegin {
+            request: Uuid::now_v7(),
+            unknown: AfterUnknown::Refuse,
+            ..ask.clone()
+        };
+        let outcome = other.store().once_begin(&another).await.unwrap();
+        assert!(matches!(outcome, OnceOutcome::Unknown(_)), "{outcome:?}");
+        let again = granted(other.store().once_begin(&ask).await.unwrap());
+        assert_eq!(again.attempt, 1);
+        assert!(again.claim.token > lost.claim.token);
+        let complete = OnceComplete {
+            claim: lost.claim,
+            answer: None,
+            ttl: None,
+        };
+        let settled = turno.store().once_complete(&complete).await.unwrap();
+        assert_eq!(settled, OnceSettled::Stale);
+    }
+}
+
 /// The same begin twice in one batch is one, too, and so is one that takes over.
 #[rule]
 async fn a_rerun_sent_twice_is_one(test_store: &TestStore) {

@@ -200,9 +200,14 @@ fn settled_already(db: &Connection, ask: &OnceBegin, now: i64) -> Result<Option<
     let Some(state) = known.state(now) else {
         return Ok(None);
     };
-    // A repetition of the same request, because its response was lost.
-    if state == OnceState::InFlight && known.request == ask.request.to_string() {
-        return Ok(Some(OnceOutcome::Fresh(known.grant(now))));
+    // A repetition of the same request, because its response was lost. If that took longer than the lease, nothing was done: it
+    // begins again.
+    if known.request == ask.request.to_string() {
+        match state {
+            OnceState::InFlight => return Ok(Some(OnceOutcome::Fresh(known.grant(now)))),
+            OnceState::Unknown => return Ok(None),
+            OnceState::Done => {}
+        }
     }
     let differs = matches!((&known.fingerprint, &ask.fingerprint), (Some(a), Some(b)) if a != b);
     Ok(match state {

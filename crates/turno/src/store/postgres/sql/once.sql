@@ -189,7 +189,8 @@ begin
       end if;
       continue;
     end if;
-    if now = 'unknown' and once_begin.unknown = 'refuse' then
+    -- If the answer was lost for longer than the lease, nothing of its own run was done: it begins again.
+    if now = 'unknown' and once_begin.unknown = 'refuse' and o.request is distinct from once_begin.request then
       return turno.once_answer(o, 'unknown');
     end if;
     if once_begin.quota is not null and now = 'gone' and turno.once_is_full(once_begin.scope, once_begin.quota) then
@@ -230,8 +231,13 @@ begin
     set fingerprint  = once_begin.fingerprint,
         state        = 'running',
         token        = greatest(t.token + 1, turno.next_token()),
-        -- A run that was given back does not count, and a new life begins with one.
-        attempt      = case when now = 'unknown' then t.attempt + 1 when t.state = 'released' then t.attempt else 1 end,
+        -- A run that was given back or never began does not count, and a new life begins with one.
+        attempt      = case
+          when now = 'unknown' and t.request = once_begin.request then t.attempt
+          when now = 'unknown' then t.attempt + 1
+          when t.state = 'released' then t.attempt
+          else 1
+        end,
         request      = coalesce(once_begin.request, gen_random_uuid()),
         worker       = once_begin.worker,
         began_at     = clock_timestamp(),

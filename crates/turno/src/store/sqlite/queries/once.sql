@@ -3,8 +3,8 @@
 -- Parameters: :key :fingerprint :request :worker :now :until :ttl :scope :sweep_at :unknown (how long that is kept)
 -- Index: the primary key.
 --
--- A released run does not count as an attempt; an expired key begins with attempt 1. The token follows the clock, is greater
--- than the last one, and greater than those of every purged row.
+-- A released run does not count as an attempt, nor does one whose response was lost; an expired key begins with attempt 1. The
+-- token follows the clock, is greater than the last one, and greater than those of every purged row.
 insert into turno_once as t (
   key, fingerprint, state, token, attempt, request, worker, began_at, until, ttl, scope, sweep_at)
 values (
@@ -15,7 +15,7 @@ set fingerprint = excluded.fingerprint,
     state       = 'running',
     token       = max(:now, t.token + 1),
     attempt     = case
-      when t.state = 'running' and t.until + max(t.ttl, :unknown) > :now then t.attempt + 1
+      when t.state = 'running' and t.until + max(t.ttl, :unknown) > :now then t.attempt + (t.request <> :request)
       when t.state = 'released' then t.attempt
       else 1
     end,
