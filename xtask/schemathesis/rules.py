@@ -16,6 +16,7 @@ REASONS = [
     r"^ttl must be at least 1 ms",
     r"^ttl is \S+, and \S+ is the most",
     r"^lease is \S+, and must be between",
+    r"^rate must be per a time between",
     # A schema cannot limit a time.
     r"^run_at is \S+, and must be between",
     # Names that begin with $ are reserved for Turno, and some headers for the sinks.

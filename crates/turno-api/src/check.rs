@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::inbox::{Due, NewItem, PRIORITIES};
+use crate::inbox::{Due, MAX_RATE_TIME, MAX_SETTING, NewItem, PRIORITIES, SettingsChange};
 use crate::once::Quota;
 use crate::outbox::{MAX_BATCH, NewEvent, POSSIBLE_DUPLICATE, routing_key};
 
@@ -136,6 +136,31 @@ pub fn permits(value: u32) -> Result<()> {
     reject_if(!(1..=MAX_PERMITS).contains(&value), "permits", || {
         format!("permits is {value}, and must be between 1 and {MAX_PERMITS}")
     })
+}
+
+/// A change of a queue's settings.
+pub fn settings(change: &SettingsChange) -> Result<()> {
+    let number = |field, value: u32| {
+        reject_if(!(1..=MAX_SETTING).contains(&value), field, || {
+            format!(
+                "{field} has {value}, and must be between 1 and {MAX_SETTING}: to let no item begin, pause the queue"
+            )
+        })
+    };
+    if let Some(Some(most)) = change.max_running {
+        number("max_running", most)?;
+    }
+    if let Some(Some(rate)) = change.rate {
+        number("rate", rate.count)?;
+        number("rate", rate.burst)?;
+        let times = Duration::from_millis(1)..=MAX_RATE_TIME;
+        reject_if(
+            !times.contains(&rate.per.0),
+            "rate",
+            || "rate must be per a time between 1ms and 1d: write 100 per 1m",
+        )?;
+    }
+    Ok(())
 }
 
 /// An item to push.

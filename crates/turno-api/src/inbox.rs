@@ -7,6 +7,7 @@
 mod admin;
 mod claim;
 mod item;
+mod settings;
 mod settle;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use std::time::Duration;
 pub use self::admin::*;
 pub use self::claim::*;
 pub use self::item::*;
+pub use self::settings::*;
 pub use self::settle::*;
 
 /// How long a push wakes an idle worker after the worker's last registration.

@@ -64,7 +64,8 @@ use crate::error::{Error, Kind, Result};
 use crate::settings::CallOptions;
 pub use crate::store::{
     Again, AttemptError, ClaimId, ClaimedItem, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, Failure, ItemId,
-    ItemState, ItemView, PRIORITIES, PushedItem, QueueStats, Settled,
+    ItemState, ItemView, PRIORITIES, PushedItem, QueueSettings, QueueStats, Rate, SettingsChange,
+    Settled,
 };
 use crate::store::{
     InboxComplete, InboxExtend, InboxFail, InboxGiveBack, InboxList, InboxPush, InboxStats,

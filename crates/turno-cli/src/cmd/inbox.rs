@@ -12,6 +12,7 @@ mod list;
 mod push;
 mod requeue;
 mod reset;
+mod settings;
 mod settle;
 mod stats;
 
@@ -36,6 +37,9 @@ pub(crate) enum Verb {
     Requeue(requeue::RequeueArgs),
     Discard(discard::DiscardArgs),
     Reset(reset::ResetArgs),
+    Settings(settings::SettingsArgs),
+    Pause(settings::PauseArgs),
+    Resume(settings::ResumeArgs),
 }
 
 pub(crate) async fn run(context: &Context, verb: Verb) -> Result<ExitCode> {
@@ -51,5 +55,8 @@ pub(crate) async fn run(context: &Context, verb: Verb) -> Result<ExitCode> {
         Verb::Requeue(args) => requeue::run(context, args).await,
         Verb::Discard(args) => discard::run(context, args).await,
         Verb::Reset(args) => reset::run(context, args).await,
+        Verb::Settings(args) => settings::run(context, args).await,
+        Verb::Pause(args) => settings::pause(context, args).await,
+        Verb::Resume(args) => settings::resume(context, args).await,
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::common::{Fixture, Kind};
 
-const HELPS: [&[&str]; 45] = [
+const HELPS: [&[&str]; 48] = [
     &[],
     &["serve"],
     &["migrate"],
@@ -30,6 +30,9 @@ const HELPS: [&[&str]; 45] = [
     &["inbox", "requeue"],
     &["inbox", "discard"],
     &["inbox", "reset"],
+    &["inbox", "settings"],
+    &["inbox", "pause"],
+    &["inbox", "resume"],
     &["outbox"],
     &["outbox", "emit"],
     &["outbox", "relay"],

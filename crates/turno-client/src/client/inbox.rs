@@ -4,8 +4,8 @@ use reqwest::Method;
 use serde::Serialize;
 use turno::inbox::{ItemId, ItemState, QueueStats};
 use turno_api::inbox::{
-    Claim, Claimed, CompleteClaims, ExtendClaims, FailClaims, FailedItems, Items, Push, Pushed,
-    Queues, Requeued, Reset, ResetResponse, Settled,
+    Claim, Claimed, CompleteClaims, Configure, ExtendClaims, FailClaims, FailedItems, Items, Push,
+    Pushed, QueueSettings, Queues, Requeued, Reset, ResetResponse, Settled,
 };
 use turno_api::outbox::Discarded;
 use uuid::Uuid;
@@ -197,6 +197,38 @@ impl Client {
     pub async fn reset(&self, queue: &str, ask: &Reset) -> Result<ResetResponse> {
         let call = Call::new(Method::POST, queue_target(queue, Some("reset"))?).body(ask)?;
         self.call(call.repeat(Repeat::Unbegun)).await?.read()
+    }
+
+    /// Returns the settings of a queue.
+    ///
+    /// # Errors
+    /// Returns an error if the name is invalid or the server is unavailable.
+    pub async fn queue_settings(&self, queue: &str) -> Result<QueueSettings> {
+        let target = queue_target(queue, Some("settings"))?;
+        self.call(Call::new(Method::GET, target).repeat(Repeat::Safe))
+            .await?
+            .read()
+    }
+
+    /// Changes settings of a queue, and returns all of them. A setting that is absent stays as it is, and `Some(None)` removes it.
+    ///
+    /// # Errors
+    /// Returns an error if an argument is invalid or the server is unavailable.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use turno_client::Client;
+    /// use turno_client::api::inbox::Configure;
+    ///
+    /// let client = Client::new("http://127.0.0.1:7117")?;
+    /// let pause: Configure = serde_json::from_str(r#"{"paused": true, "reason": "the mail server is down"}"#)?;
+    /// assert!(client.configure_queue("mail", &pause).await?.paused);
+    /// # Ok(()) }
+    /// ```
+    pub async fn configure_queue(&self, queue: &str, ask: &Configure) -> Result<QueueSettings> {
+        let call = Call::new(Method::PATCH, queue_target(queue, Some("settings"))?).body(ask)?;
+        // Made again, it finds the settings as they are, and changes nothing.
+        self.call(call.repeat(Repeat::Safe)).await?.read()
     }
 }
 

@@ -5,15 +5,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use turno::inbox::{ClaimId, Settled};
 use turno::store::{
-    ClaimedItem, Due, InboxClaim, InboxComplete, InboxExtend, InboxFail, InboxFailedItems,
-    InboxGiveBack, InboxList, InboxPush, InboxReset, InboxStats, InboxStore, InboxTurn, ItemView,
-    NewItem, PushedItem, QueueStats,
+    ClaimedItem, Due, InboxClaim, InboxComplete, InboxConfigure, InboxExtend, InboxFail,
+    InboxFailedItems, InboxGiveBack, InboxList, InboxPush, InboxReset, InboxStats, InboxStore,
+    InboxTurn, ItemView, NewItem, PushedItem, QueueSettings, QueueStats,
 };
 use turno::{Error, Result};
 use turno_api::duration::WireDuration;
 use turno_api::inbox::{
-    Claim, CompleteClaims, ExtendClaims, ExtendedClaim, FailClaims, FailedItems, Push, PushItem,
-    Reset,
+    Claim, CompleteClaims, Configure, ExtendClaims, ExtendedClaim, FailClaims, FailedItems, Push,
+    PushItem, Reset,
 };
 use uuid::Uuid;
 
@@ -177,6 +177,21 @@ impl InboxStore for RemoteStore {
             reason: ask.reason.clone(),
         };
         Ok(self.client.reset(&ask.queue, &question).await?.reset)
+    }
+
+    async fn inbox_settings(&self, queue: &str) -> Result<QueueSettings> {
+        Ok(self.client.queue_settings(queue).await?)
+    }
+
+    async fn inbox_configure(&self, ask: &InboxConfigure) -> Result<QueueSettings> {
+        let question = Configure {
+            paused: ask.change.paused,
+            max_running: ask.change.max_running,
+            rate: ask.change.rate,
+            user: ask.user.clone(),
+            reason: ask.reason.clone(),
+        };
+        Ok(self.client.configure_queue(&ask.queue, &question).await?)
     }
 
     async fn inbox_stats(&self, ask: &InboxStats) -> Result<Vec<QueueStats>> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use axum::extract::State;
 use serde::Deserialize;
-use turno::inbox::{Inbox, ItemId, ItemState};
-use turno_api::inbox::{FailedItems, Items, Requeued, Reset, ResetResponse};
+use turno::inbox::{Inbox, ItemId, ItemState, QueueSettings};
+use turno_api::inbox::{Configure, FailedItems, Items, Requeued, Reset, ResetResponse};
 use turno_api::openapi_types;
 use turno_api::outbox::Discarded;
 use turno_api::page::next;
@@ -28,6 +28,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(requeue))
         .routes(routes!(discard))
         .routes(routes!(reset))
+        .routes(routes!(settings, configure))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -164,4 +165,49 @@ async fn reset(
     let reset = inbox.reset(older_than).await?;
     app.metrics.inbox.reset.inc_by(reset);
     Ok(axum::Json(ResetResponse { reset }))
+}
+
+/// Settings of a queue. One that is absent limits nothing.
+#[utoipa::path(
+    get,
+    path = "/v1/inbox/{queue}/settings",
+    operation_id = "inbox_settings",
+    tag = "inbox",
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue")),
+    responses(
+        (status = 200, body = QueueSettings),
+    ),
+)]
+async fn settings(
+    State(app): State<Arc<App>>,
+    Reader(caller): Reader,
+    Name(queue): Name,
+) -> Result<axum::Json<QueueSettings>, Problem> {
+    caller.scope("queue", &queue)?;
+    Ok(axum::Json(app.turno.inbox(queue).settings().await?))
+}
+
+/// Changes settings of a queue, for all its workers. Items in flight are not concerned.
+#[utoipa::path(
+    patch,
+    path = "/v1/inbox/{queue}/settings",
+    operation_id = "inbox_configure",
+    tag = "inbox",
+    params(("queue" = openapi_types::Name, Path, description = "Name of the queue. Names that begin with $ are reserved")),
+    responses(
+        (status = 200, body = QueueSettings, description = "All settings after the change"),
+    ),
+)]
+async fn configure(
+    State(app): State<Arc<App>>,
+    Admin(caller): Admin,
+    Name(queue): Name,
+    Json(mut ask): Json<Configure>,
+) -> Result<axum::Json<QueueSettings>, Problem> {
+    caller.scope("queue", &queue)?;
+    let mut inbox = app.turno.inbox(queue).user(caller.user(ask.user.take()));
+    if let Some(reason) = ask.reason.take() {
+        inbox = inbox.reason(reason);
+    }
+    Ok(axum::Json(inbox.configure(ask.into()).await?))
 }

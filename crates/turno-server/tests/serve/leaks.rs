@@ -155,6 +155,7 @@ const LOOKS: &[(&str, &[&str])] = &[
         ],
     ),
     ("inbox_stats", &[""]),
+    ("inbox_settings", &[""]),
     ("outbox_stats", &[""]),
     ("outbox_list", &["", "?state=pending", "?state=dispatched"]),
     (

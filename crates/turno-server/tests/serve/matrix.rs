@@ -63,6 +63,8 @@ const TABLE: &[Row] = &[
     ("inbox_requeue", Admin, Named, "NAME", "", "{}", 200),
     ("inbox_discard", Admin, Named, "NAME", "", "{}", 200),
     ("inbox_reset", Admin, Named, "NAME", "", "{}", 200),
+    ("inbox_settings", Read, Named, "NAME", "", "", 200),
+    ("inbox_configure", Admin, Named, "NAME", "", r#"{"max_running": 5}"#, 200),
     ("outbox_emit", Operate, Named, "", "", r#"{"events": [{"type": "NAME", "payload": 1}]}"#, 201),
     ("outbox_stats", Read, All, "", "", "", 200),
     ("outbox_list", Read, All, "", "", "", 200),

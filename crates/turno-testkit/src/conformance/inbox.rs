@@ -16,6 +16,7 @@ mod order;
 mod push;
 mod requeue;
 mod schedule;
+mod settings;
 mod settle;
 mod shutdown;
 pub(super) mod start;

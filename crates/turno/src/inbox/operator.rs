@@ -1,11 +1,13 @@
-//! Operator actions on a queue: requeue and discard failed items, reset claimed ones.
+//! Operator actions on a queue: requeue and discard failed items, reset claimed ones, change settings.
 
 use std::time::Duration;
 
 use super::Inbox;
 use crate::check;
 use crate::error::Result;
-use crate::store::{InboxFailedItems, InboxReset, ItemId};
+use crate::store::{
+    InboxConfigure, InboxFailedItems, InboxReset, ItemId, QueueSettings, SettingsChange,
+};
 
 /// Maximum number of items that one call requeues, discards or resets. The library repeats the call until all are.
 const PAGE: u32 = 1000;
@@ -18,7 +20,7 @@ enum Decision {
 }
 
 impl Inbox {
-    /// Sets who requeues, discards or resets, for the [history](crate::Turno::history). Default: the user of the
+    /// Sets who requeues, discards, resets or changes settings, for the [history](crate::Turno::history). Default: the user of the
     /// [settings](crate::Builder::user).
     #[must_use = "it is another handle"]
     pub fn user(mut self, user: impl Into<String>) -> Self {
@@ -26,7 +28,7 @@ impl Inbox {
         self
     }
 
-    /// Sets the reason for a requeue, a discard or a reset, at most 1000 bytes. It goes into the [history](crate::Turno::history).
+    /// Sets the reason for a requeue, a discard, a reset or a change of settings, at most 1000 bytes. It goes into the [history](crate::Turno::history).
     /// Default: none.
     ///
     /// ```
@@ -180,5 +182,81 @@ impl Inbox {
                 return Ok(all);
             }
         }
+    }
+
+    /// Returns the settings of the queue. Default: none, and nothing is limited.
+    ///
+    /// # Errors
+    /// Returns an error if the name of the queue is invalid or the store is unavailable.
+    pub async fn settings(&self) -> Result<QueueSettings> {
+        check::queue(&self.queue)?;
+        self.turno.store().inbox_settings(&self.queue).await
+    }
+
+    /// Changes settings of the queue, for all its workers, and returns all settings.
+    ///
+    /// Every claim that begins later follows them, also those of other processes. Items in flight are not concerned. The history
+    /// has an entry with the old and the new settings, the [user](Inbox::user) and the [reason](Inbox::reason).
+    ///
+    /// # Errors
+    /// Returns an error if a setting, the user or the reason is invalid, or the store is unavailable.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// use std::time::Duration;
+    /// use turno::inbox::{Rate, SettingsChange};
+    ///
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// let rate = Rate::new(100, Duration::from_secs(60));
+    /// let operator = inbox.clone().user("ana").reason("the provider allows 100 a minute");
+    /// let settings = operator.configure(SettingsChange::default().max_running(3).rate(rate)).await?;
+    /// assert_eq!(settings.max_running, Some(3));
+    ///
+    /// inbox.configure(SettingsChange::default().rate(None)).await?;
+    /// assert_eq!(inbox.settings().await?.rate, None);
+    /// # Ok(()) }
+    /// ```
+    pub async fn configure(&self, change: SettingsChange) -> Result<QueueSettings> {
+        check::queue(&self.queue)?;
+        check::settings(&change)?;
+        let user = self.own_user();
+        check::operator(user.as_deref(), self.reason.as_deref())?;
+        let ask = InboxConfigure {
+            queue: self.queue.clone(),
+            change,
+            user,
+            reason: self.reason.clone(),
+        };
+        let settings = self.turno.store().inbox_configure(&ask).await?;
+        self.wake();
+        Ok(settings)
+    }
+
+    /// Pauses the queue: claims get no items until [`Inbox::resume`]. Pushes and items in flight are not concerned.
+    ///
+    /// # Errors
+    /// As [`Inbox::configure`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> turno::Result<()> {
+    /// let inbox = turno::Turno::connect("sqlite::memory:").await?.inbox("mail");
+    /// inbox.push("hello").await?;
+    /// inbox.clone().reason("the mail server is down").pause().await?;
+    /// assert!(inbox.claim().take().await?.is_empty());
+    /// inbox.resume().await?;
+    /// assert_eq!(inbox.claim().take().await?.len(), 1);
+    /// # Ok(()) }
+    /// ```
+    pub async fn pause(&self) -> Result<QueueSettings> {
+        self.configure(SettingsChange::default().paused(true)).await
+    }
+
+    /// Resumes the queue.
+    ///
+    /// # Errors
+    /// As [`Inbox::configure`].
+    pub async fn resume(&self) -> Result<QueueSettings> {
+        self.configure(SettingsChange::default().paused(false))
+            .await
     }
 }

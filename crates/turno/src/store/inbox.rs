@@ -6,10 +6,10 @@ use async_trait::async_trait;
 pub use turno_api::ids::{ClaimId, ItemId};
 pub use turno_api::inbox::{
     Again, AttemptError, Batching, ClaimedItem, DEFAULT_ATTEMPTS, DEFAULT_PRIORITY, Due,
-    ERRORS_KEPT, Failure, IDLE_ALIVE, InboxClaim, InboxComplete, InboxExtend, InboxFail,
-    InboxFailedItems, InboxGiveBack, InboxIdle, InboxIdleness, InboxList, InboxPush, InboxReset,
-    InboxStats, InboxTurn, ItemState, ItemView, MAX_DOUBTS, NewItem, PRIORITIES, PushedItem,
-    QueueStats, Settled, UNLIMITED_ATTEMPTS,
+    ERRORS_KEPT, Failure, IDLE_ALIVE, InboxClaim, InboxComplete, InboxConfigure, InboxExtend,
+    InboxFail, InboxFailedItems, InboxGiveBack, InboxIdle, InboxIdleness, InboxList, InboxPush,
+    InboxReset, InboxStats, InboxTurn, ItemState, ItemView, MAX_DOUBTS, NewItem, PRIORITIES,
+    PushedItem, QueueSettings, QueueStats, Rate, SettingsChange, Settled, UNLIMITED_ATTEMPTS,
 };
 
 use crate::error::{Error, Kind, Result};
@@ -58,6 +58,12 @@ pub trait InboxStore {
 
     /// Ends the claims of workers that have held items for too long, and records it. Returns how many items.
     async fn inbox_reset(&self, ask: &InboxReset) -> Result<u64>;
+
+    /// Returns the settings of a queue. A queue that does not exist has none.
+    async fn inbox_settings(&self, queue: &str) -> Result<QueueSettings>;
+
+    /// Changes settings of a queue, and records it. Returns all of them. Every claim that begins later follows them.
+    async fn inbox_configure(&self, ask: &InboxConfigure) -> Result<QueueSettings>;
 
     /// Returns the number of items per state of each queue, in order of their names. A queue exists from its first push.
     async fn inbox_stats(&self, ask: &InboxStats) -> Result<Vec<QueueStats>>;
@@ -108,6 +114,25 @@ pub(crate) fn attempt_errors(json: &str) -> Result<Vec<AttemptError>> {
         Error::caused(
             Kind::Broken,
             "the errors of an item are not as they were written",
+            error,
+        )
+    })
+}
+
+/// Parses the settings of a queue as both stores keep them.
+pub(crate) fn queue_settings(json: &str) -> Result<QueueSettings> {
+    serde_json::from_str(json).map_err(|error| {
+        let message = "the settings of a queue are not as they were written: a newer Turno may have changed them; upgrade this program";
+        Error::caused(Kind::Schema, message, error)
+    })
+}
+
+/// Returns settings, or a change of them, as both stores keep them.
+pub(crate) fn settings_text(settings: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(settings).map_err(|error| {
+        Error::caused(
+            Kind::Broken,
+            "the settings of a queue cannot be written",
             error,
         )
     })

@@ -100,6 +100,10 @@ CREATE TABLE turno_inbox_queue (
   held         integer not null default 0, -- line 3
   failed       integer not null default 0, -- line 4
   completed    integer not null default 0  -- since the queue began
+, settings text) strict;
+CREATE TABLE turno_inbox_rate (
+  queue        integer primary key,
+  next_at      integer not null
 ) strict;
 CREATE TABLE turno_inbox_request (
   request      blob    not null,           -- 16 bytes

@@ -1,3 +1,5 @@
+alter table turno_inbox_queue drop column settings;
+drop table turno_inbox_rate;
 drop index turno_once_open;
 drop index turno_inbox_key_done;
 alter table turno_inbox_key drop column done_at;

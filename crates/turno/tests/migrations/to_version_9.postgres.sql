@@ -1,3 +1,6 @@
+alter table turno.inbox_queue drop column settings;
+alter table turno.inbox_claim drop column limited;
+drop table turno.inbox_rate;
 alter table turno.inbox_queue drop column priority_mask, drop column grouped, drop column bytes;
 drop index turno.inbox_claim_queue;
 alter table turno.inbox_claim drop column ahead_id;

@@ -12,6 +12,7 @@ mod plans;
 mod readers;
 mod rights;
 mod rules;
+mod settings;
 mod side_by_side;
 mod sweep_reads;
 mod transactions;

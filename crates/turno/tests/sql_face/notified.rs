@@ -30,7 +30,7 @@ const NOTIFIES: &[&str] = &[
 ];
 
 /// Listens as a role without any right in schema `turno`, until the client is dropped.
-async fn stranger(url: &str) -> (Client, UnboundedReceiver<(String, String)>) {
+pub(crate) async fn stranger(url: &str) -> (Client, UnboundedReceiver<(String, String)>) {
     let database = url.rsplit('/').next().unwrap();
     let role = format!("stranger_{database}");
     PostgresServer::shared()

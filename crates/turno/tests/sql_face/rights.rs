@@ -149,7 +149,8 @@ async fn the_role_may_call_and_nothing_else() {
 }
 
 /// Calls that only an operator may make.
-const OPERATOR_CALLS: [&str; 10] = [
+const OPERATOR_CALLS: [&str; 11] = [
+    "turno.inbox_configure('q', '{}')",
     "turno.inbox_discard('q', null)",
     "turno.inbox_requeue('q')",
     "turno.inbox_reset('q')",

@@ -134,6 +134,31 @@ impl InboxStore for PostgresStore {
         big_count(&row, "many")
     }
 
+    async fn inbox_settings(&self, queue: &str) -> Result<QueueSettings> {
+        let row = self
+            .calls
+            .row(query!(inbox_settings), &[(&queue, Type::TEXT)])
+            .await?;
+        queue_settings(get(&row, "settings")?)
+    }
+
+    async fn inbox_configure(&self, ask: &InboxConfigure) -> Result<QueueSettings> {
+        let change = settings_text(&ask.change)?;
+        let row = self
+            .calls
+            .row(
+                query!(inbox_configure),
+                &[
+                    (&ask.queue, Type::TEXT),
+                    (&change, Type::TEXT),
+                    (&ask.user, Type::TEXT),
+                    (&ask.reason, Type::TEXT),
+                ],
+            )
+            .await?;
+        queue_settings(get(&row, "settings")?)
+    }
+
     async fn inbox_stats(&self, ask: &InboxStats) -> Result<Vec<QueueStats>> {
         let rows = self
             .calls

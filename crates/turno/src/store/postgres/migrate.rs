@@ -39,6 +39,11 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("0016_sweep", include_str!("migrations/0016_sweep.sql")),
     ("0017_events", include_str!("migrations/0017_events.sql")),
     ("0018_settle", ""),
+    ("0019_repeated_begin", ""),
+    (
+        "0020_settings",
+        include_str!("migrations/0020_settings.sql"),
+    ),
 ];
 
 /// Functions, in the order of their dependencies.
@@ -372,7 +377,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (18, include_str!("migrations/sum").trim().to_owned())
+            (20, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

@@ -12,6 +12,7 @@ pub(super) mod list;
 pub(super) mod push;
 pub(super) mod request;
 pub(super) mod revive;
+pub(super) mod settings;
 mod settle;
 pub(super) mod stats;
 pub(super) mod tally;
@@ -122,6 +123,18 @@ impl InboxStore for SqliteStore {
         let ask = ask.clone();
         self.writer
             .write(move |db| revive::reset(db, &ask, clock::now_us()))
+            .await
+    }
+
+    async fn inbox_settings(&self, queue: &str) -> Result<QueueSettings> {
+        let queue = queue.to_owned();
+        self.read(move |db| settings::settings(db, &queue)).await
+    }
+
+    async fn inbox_configure(&self, ask: &InboxConfigure) -> Result<QueueSettings> {
+        let ask = ask.clone();
+        self.writer
+            .write(move |db| settings::configure(db, &ask, clock::now_us()))
             .await
     }
 

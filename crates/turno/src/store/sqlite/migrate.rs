@@ -29,6 +29,11 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("0016_sweep", ""),
     ("0017_events", ""),
     ("0018_settle", ""),
+    ("0019_repeated_begin", ""),
+    (
+        "0020_settings",
+        include_str!("migrations/0020_settings.sql"),
+    ),
 ];
 
 const BEGIN: &str = query!(migration_table);

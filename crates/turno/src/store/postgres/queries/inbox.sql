@@ -86,6 +86,14 @@ from turno.inbox_queues($1, $2)
 -- Calls turno.inbox_requeue. $1 queue, $2 items, $3 limit, $4 user, $5 reason.
 select turno.inbox_requeue($1, $2, $3, $4, $5) as many
 
+-- name: inbox_configure
+-- Calls turno.inbox_configure. $1 queue, $2 change, $3 user, $4 reason.
+select turno.inbox_configure($1, $2::text::jsonb, $3, $4)::text as settings
+
+-- name: inbox_settings
+-- Calls turno.inbox_settings. $1 queue.
+select turno.inbox_settings($1)::text as settings
+
 -- name: inbox_reset
 -- Calls turno.inbox_reset. $1 queue, $2 older than, $3 limit, $4 user, $5 reason.
 select turno.inbox_reset($1, $2, $3, $4, $5) as many

@@ -288,6 +288,7 @@ declare
   heavy   boolean;
   held    integer;
   ahead   bigint[];
+  settings jsonb;
   one     turno.inbox_taken;
 begin
   perform turno.inbox_claim_check(inbox_claim_batch.queue, inbox_claim_batch.worker, inbox_claim_batch.lease);
@@ -358,6 +359,8 @@ begin
           and t.id > (l.cursor).at_id[p + 1]
         limit 1) i) as in_line,
     (select i.last_value from turno.inbox_item_id i) as last_id,
+    -- Not before it is our turn, either: they hold for every claim that begins after a change.
+    (select t.settings from turno.inbox_queue t where t.id = q.id) as settings,
     a.ids as ahead, a.until as ahead_until, l.cursor
   into strict at
   from (
@@ -408,8 +411,19 @@ begin
     -- As most claims of a worker that looks at short intervals.
     return;
   end if;
+  settings := at.settings;
+  if settings is not null then
+    now_at := clock_timestamp();
+    inbox_claim_batch."limit" := turno.inbox_admitted(q.id, settings, inbox_claim_batch."limit", now_at);
+    if inbox_claim_batch."limit" = 0 then
+      if c is distinct from old then
+        perform turno.inbox_move_cursor(old, c);
+      end if;
+      return;
+    end if;
+  end if;
   overdue := look and clock_timestamp() >= c.late_at + '1 second';
-  if inbox_claim_batch."limit" > 16 and not (heavy or waiting or q.grouped or overdue) then
+  if inbox_claim_batch."limit" > 16 and not (heavy or waiting or q.grouped or overdue or settings is not null) then
     -- Many, and nothing but the line: all of it in one statement, which reads each item once.
     return query
     with ready as materialized (
@@ -504,7 +518,7 @@ begin
     return;
   end if;
 
-  if not (heavy or waiting or q.grouped or overdue) and q.priority_mask in (1, 2, 4, 8) then
+  if not (heavy or waiting or q.grouped or overdue or settings is not null) and q.priority_mask in (1, 2, 4, 8) then
     -- A few, and nothing but one line: in small statements, which begin faster than a large one.
     p := case q.priority_mask when 1 then 0 when 2 then 1 when 4 then 2 else 3 end;
     select
@@ -582,6 +596,14 @@ begin
     perform turno.inbox_move_cursor(old, c);
   end if;
   if room < inbox_claim_batch."limit" then
+    if settings ? 'rate' then
+      perform turno.inbox_rate_take(q.id, settings->'rate', now_at, inbox_claim_batch."limit" - room);
+    end if;
+    if settings ? 'max_running' then
+      update turno.inbox_claim b
+      set limited = true
+      where b.token = inbox_claim_batch.token;
+    end if;
     return query select * from turno.inbox_held(inbox_claim_batch.token);
   end if;
 end

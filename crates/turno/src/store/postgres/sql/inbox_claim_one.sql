@@ -384,7 +384,8 @@ begin
   select t.id, t.priority_mask into q, mask
   from turno.inbox_queue t
   where t.name = inbox_claim_one.queue
-    and not t.grouped;
+    and not t.grouped
+    and t.settings is null;
   if not found then
     got.id := 0;
     return got;

@@ -178,22 +178,18 @@ as $$
   select late_at + least(10 * late_cost, '20 seconds')
 $$;
 
--- When to look again although no notification came: the next item's time, the end of another worker's claim, or what the
--- last claim left out. "looked" is how long ago the caller's last claim began: a claim that came too soon after another one
+-- When the next item of a queue may be claimed, whatever the settings of the queue: its time, the end of another worker's claim, or
+-- what the last claim left out. "looked" is how long ago the caller's last claim began: a claim that came too soon after another one
 -- has not looked for items that were committed late (inbox_claim_late). Null: no time is known.
-create or replace function turno.inbox_next_due(queue text, looked interval) returns interval
+create or replace function turno.inbox_next_item(q integer, looked interval) returns interval
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
-  q    integer := turno.inbox_queue_id(inbox_next_due.queue);
   c    turno.inbox_cursor;
   next timestamptz;
   ahead bigint[];
 begin
-  if q is null then
-    return null;
-  end if;
   -- More of them than one claim reads.
   if exists (select from turno.inbox_freed f where f.queue_id = q) then
     return '0';
@@ -238,10 +234,283 @@ begin
     -- The clock was set back since the last look.
     return '0';
   end if;
-  if c.floor_id <> c.at_id and c.late_at < clock_timestamp() - inbox_next_due.looked then
+  if c.floor_id <> c.at_id and c.late_at < clock_timestamp() - inbox_next_item.looked then
     next := least(next, turno.inbox_next_look(c.late_at, c.late_cost));
   end if;
   return case when next < 'infinity' then greatest(next - clock_timestamp(), '0') end;
+end
+$$;
+
+-- Purpose: settings of a queue. A setting that is not there limits nothing. They are changed under the queue's advisory lock, so a claim
+--          that has its turn sees what holds.
+-- Index:   inbox_queue_name_key, inbox_rate_pkey, inbox_claim_queue.
+
+-- What operators may set, and its limits.
+create or replace function turno.inbox_settings_check(change jsonb) returns void
+language plpgsql
+immutable
+as $$
+declare
+  setting text;
+  rate    jsonb := change->'rate';
+begin
+  if jsonb_typeof(change) is distinct from 'object' then
+    raise exception 'change must be an object such as {"max_running": 3}'
+      using errcode = 'invalid_parameter_value', hint = 'null removes a setting.';
+  end if;
+  select k into setting
+  from jsonb_object_keys(change) k
+  where k not in ('paused', 'max_running', 'rate')
+  limit 1;
+  if found then
+    raise exception 'change has the unknown setting %', quote_literal(left(setting, 60))
+      using errcode = 'invalid_parameter_value', hint = 'A queue has the settings paused, max_running and rate.';
+  end if;
+  if coalesce(jsonb_typeof(change->'paused'), 'null') not in ('boolean', 'null') then
+    raise exception 'paused must be true or false'
+      using errcode = 'invalid_parameter_value', hint = 'null is the same as false.';
+  end if;
+  perform turno.inbox_setting_check('max_running', change->'max_running');
+  if coalesce(jsonb_typeof(rate), 'null') <> 'null' then
+    if jsonb_typeof(rate) <> 'object'
+       or not rate ?& '{count,per}'
+       or exists (select from jsonb_object_keys(rate) k where k not in ('count', 'per', 'burst')) then
+      raise exception 'rate must have count and per, and may have burst'
+        using errcode = 'invalid_parameter_value', hint = 'Write {"count": 100, "per": "1 minute"}.';
+    end if;
+    perform turno.inbox_setting_check('rate', rate->'count');
+    perform turno.inbox_setting_check('rate', rate->'burst');
+    if jsonb_typeof(rate->'count') = 'null' then
+      raise exception 'rate must have a count'
+        using errcode = 'invalid_parameter_value', hint = 'Write {"count": 100, "per": "1 minute"}.';
+    end if;
+    begin
+      -- A bare number would be seconds.
+      if rate->>'per' ~ '^[0-9. ]*$' or (rate->>'per')::interval not between '1 millisecond' and '1 day' then
+        raise invalid_datetime_format;
+      end if;
+    exception when data_exception then
+      raise exception 'rate must be per a time between 1 ms and 1 day'
+        using errcode = 'invalid_parameter_value', hint = 'Write {"count": 100, "per": "1 minute"}.';
+    end;
+  end if;
+end
+$$;
+
+-- A number of items.
+create or replace function turno.inbox_setting_check(name text, value jsonb) returns void
+language plpgsql
+immutable
+as $$
+begin
+  if coalesce(jsonb_typeof(value), 'null') <> 'null'
+     and (jsonb_typeof(value) <> 'number' or value::numeric not between 1 and 1000000 or value::numeric % 1 <> 0) then
+    raise exception '% has %, and must be between 1 and 1000000', name, left(value::text, 60)
+      using errcode = 'invalid_parameter_value', hint = 'To let no item begin, pause the queue. null removes the limit.';
+  end if;
+end
+$$;
+
+create or replace function turno.inbox_settings(queue text) returns jsonb
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform turno.check_name('queue', inbox_settings.queue, 255);
+  return coalesce(
+    (select t.settings from turno.inbox_queue t where t.name = inbox_settings.queue),
+    '{}');
+end
+$$;
+
+comment on function turno.inbox_settings is 'The settings of a queue. One that is not there limits nothing.';
+
+-- The idle workers are woken: with the new settings there may be something to do.
+create or replace function turno.inbox_configure(
+  queue  text,
+  change jsonb,
+  "user" text default null,
+  reason text default null
+) returns jsonb
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  q    turno.inbox_queue;
+  was  jsonb;
+  now  jsonb;
+begin
+  perform turno.operator_action_check(inbox_configure."user", inbox_configure.reason);
+  perform turno.check_name('queue', inbox_configure.queue, 255);
+  if starts_with(inbox_configure.queue, '$') then
+    raise exception 'queue is %, and names that begin with $ are Turno''s own', quote_literal(inbox_configure.queue)
+      using errcode = 'invalid_parameter_value', hint = 'Choose another queue.';
+  end if;
+  perform turno.inbox_settings_check(inbox_configure.change);
+  -- Claims that have read the old settings have ended.
+  perform turno.inbox_wait_turn(inbox_configure.queue, false, false);
+  select * into q
+  from turno.inbox_queue t
+  where t.name = inbox_configure.queue;
+  if not found then
+    q := turno.inbox_queue_made(inbox_configure.queue);
+  end if;
+  was := coalesce(q.settings, '{}');
+  now := jsonb_strip_nulls(was || inbox_configure.change);
+  if not coalesce((now->>'paused')::boolean, false) then
+    now := now - 'paused';
+  end if;
+  if now->'rate' is not null and not now->'rate' ? 'burst' then
+    now := jsonb_set(now, '{rate,burst}', '1');
+  end if;
+  if now = was then
+    return now;
+  end if;
+  update turno.inbox_queue t
+  set settings = nullif(now, '{}')
+  where t.id = q.id;
+  if now->'rate' is distinct from was->'rate' then
+    delete from turno.inbox_rate r
+    where r.queue_id = q.id;
+  end if;
+  -- What was claimed before there was a limit counts, too.
+  update turno.inbox_claim b
+  set limited = now ? 'max_running'
+  where b.queue_id = q.id
+    and b.limited <> now ? 'max_running';
+  perform turno.operator_action_record(
+    'inbox', 'changed', inbox_configure.queue, 1, inbox_configure."user",
+    left(concat_ws(': ', format('from %s to %s', was, now), inbox_configure.reason), 1000));
+  perform turno.inbox_notify(inbox_configure.queue);
+  return now;
+end
+$$;
+
+comment on function turno.inbox_configure is
+  'Changes settings of a queue, and answers all of them: paused (true: claims get nothing), max_running (so many items at a time) and rate ({"count": 100, "per": "1 minute", "burst": 1}). null removes a setting. The user and the reason go into the history.';
+
+-- The time that each item takes of a rate, in microseconds: rounded up, so that there are never more than the rate allows.
+create or replace function turno.inbox_rate_step(rate jsonb) returns bigint
+language sql
+immutable
+as $$
+  select ceil(extract(epoch from (rate->>'per')::interval) * 1000000 / (rate->>'count')::bigint)::bigint
+$$;
+
+-- When the time that was taken of a rate ends (GCRA). If the clock was set back, at most as far ahead as a whole burst.
+create or replace function turno.inbox_rate_taken(queue_id integer, rate jsonb, at timestamptz) returns timestamptz
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  return greatest(inbox_rate_taken.at, least(
+    coalesce(
+      (select r.next_at from turno.inbox_rate r where r.queue_id = inbox_rate_taken.queue_id),
+      inbox_rate_taken.at),
+    inbox_rate_taken.at
+      + turno.inbox_rate_step(rate) * (rate->>'burst')::bigint * interval '1 microsecond'));
+end
+$$;
+
+-- How many items a rate lets begin now.
+create or replace function turno.inbox_rate_room(queue_id integer, rate jsonb, at timestamptz) returns integer
+language plpgsql
+as $$
+declare
+  taken timestamptz := turno.inbox_rate_taken(queue_id, rate, at);
+begin
+  return greatest((rate->>'burst')::bigint
+    - ceil(extract(epoch from taken - at) * 1000000 / turno.inbox_rate_step(rate)), 0)::integer;
+end
+$$;
+
+create or replace function turno.inbox_rate_take(queue_id integer, rate jsonb, at timestamptz, many bigint) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  taken timestamptz := turno.inbox_rate_taken(inbox_rate_take.queue_id, rate, inbox_rate_take.at)
+    + many * turno.inbox_rate_step(rate) * interval '1 microsecond';
+begin
+  insert into turno.inbox_rate as r (queue_id, next_at)
+  values (inbox_rate_take.queue_id, taken)
+  on conflict (queue_id) do update
+  set next_at = excluded.next_at;
+end
+$$;
+
+-- How many items of a queue are claimed.
+create or replace function turno.inbox_running(queue_id integer) returns bigint
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  return (
+    select coalesce(sum(turno.inbox_count(b.ids)), 0)
+    from turno.inbox_claim b
+    where b.queue_id = inbox_running.queue_id);
+end
+$$;
+
+-- How many items the settings of a queue let begin now, at most "limit". The caller has the queue's advisory lock, and has taken over
+-- the claims that have expired: those that are left can still be extended, so they count.
+create or replace function turno.inbox_admitted(queue_id integer, settings jsonb, "limit" integer, at timestamptz) returns integer
+language plpgsql
+as $$
+begin
+  if settings ? 'paused' then
+    return 0;
+  end if;
+  if settings ? 'max_running' then
+    "limit" := least("limit", greatest((settings->>'max_running')::bigint - turno.inbox_running(queue_id), 0));
+  end if;
+  if settings ? 'rate' and "limit" > 0 then
+    "limit" := least("limit", turno.inbox_rate_room(queue_id, settings->'rate', at));
+  end if;
+  return "limit";
+end
+$$;
+
+-- When to look again although no notification came, with the settings of the queue: not before an item may begin. Null: no time is known.
+create or replace function turno.inbox_next_due(queue text, looked interval) returns interval
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  q     record;
+  due   interval;
+  now_at timestamptz;
+  ends  timestamptz;
+  begins timestamptz;
+begin
+  select t.id, t.settings into q
+  from turno.inbox_queue t
+  where t.name = inbox_next_due.queue;
+  if not found or q.settings ? 'paused' then
+    return null;
+  end if;
+  due := turno.inbox_next_item(q.id, inbox_next_due.looked);
+  if q.settings is null or due is null then
+    return due;
+  end if;
+  now_at := clock_timestamp();
+  if turno.inbox_running(q.id) >= (q.settings->>'max_running')::bigint then
+    -- Completions notify.
+    select min(b.until) into ends
+    from turno.inbox_claim b
+    where b.queue_id = q.id;
+    due := greatest(due, ends - now_at);
+  end if;
+  if turno.inbox_rate_room(q.id, q.settings->'rate', now_at) = 0 then
+    begins := turno.inbox_rate_taken(q.id, q.settings->'rate', now_at)
+      - ((q.settings->'rate'->>'burst')::bigint - 1) * turno.inbox_rate_step(q.settings->'rate') * interval '1 microsecond';
+    due := greatest(due, begins - now_at);
+  end if;
+  return due;
 end
 $$;
 

@@ -11,13 +11,22 @@ returns table (place bigint, id bigint, token uuid, queue_priority integer, work
 language plpgsql
 as $$
 #variable_conflict use_column
+declare
+  claim record;
 begin
   -- Locked first, and looked at by the next statement, which sees them as they are now.
-  perform 1
-  from turno.inbox_claim b
-  where b.token = any (inbox_unclaim.tokens)
-  order by b.token, b.queue_priority
-  for update;
+  for claim in
+    select b.queue_id, b.limited
+    from turno.inbox_claim b
+    where b.token = any (inbox_unclaim.tokens)
+    order by b.token, b.queue_priority
+    for update
+  loop
+    -- Another item may begin.
+    if claim.limited then
+      perform turno.inbox_notify_by_id(claim.queue_id);
+    end if;
+  end loop;
   return query
   with asked as (
     select distinct on (a.id, a.token) a.place, a.id, a.token
@@ -92,7 +101,7 @@ begin
   delete from turno.inbox_claim b
   where b.token = inbox_complete_one.token
     and b.ids = alone
-  returning b.queue_priority, b.queue_id, b.worker into claim;
+  returning b.queue_priority, b.queue_id, b.worker, b.limited into claim;
   if not found then
     return false;
   end if;
@@ -119,6 +128,8 @@ begin
   end if;
   if item."group" is not null then
     perform turno.inbox_free(array[inbox_complete_one.token], array[claim.queue_id], array[item."group"]);
+  elsif claim.limited then
+    perform turno.inbox_notify_by_id(claim.queue_id);
   end if;
   return true;
 end
@@ -264,6 +275,9 @@ begin
     continue when isempty(hits);
     ended := turno.inbox_end_items(b, hits);
     done := done + ended.many;
+    if b.limited then
+      perform turno.inbox_notify_by_id(b.queue_id);
+    end if;
     if ended.groups is not null then
       groups := groups || ended.groups;
       queues := queues || array_fill(b.queue_id, array[cardinality(ended.groups)]);

@@ -9,7 +9,7 @@ use super::super::classify;
 use super::super::rows::{counter, many, one, prepare};
 use super::held::{self, AttemptEnd};
 use super::tally::Tally;
-use super::{count, find_queue, ids};
+use super::{count, ids, settings};
 use crate::clock::{as_us, between_us, from_us};
 use crate::error::Result;
 use crate::store::*;
@@ -60,15 +60,19 @@ pub(crate) fn look(
     if let Some(claim) = find(db, ask.request)? {
         return again(db, &claim, ask.request).map(Some);
     }
-    let Some(queue) = find_queue(db, &ask.queue)? else {
+    let Some(queue) = settings::find(db, &ask.queue)? else {
         return Ok(Some(Vec::new()));
     };
     let any = match order {
         Order::ByKey => query!(inbox_claim_any),
         Order::AsEmitted => query!(outbox_claim_any),
     };
-    if ask.limit > 0 && one(db, any, (queue, now))? {
-        return Ok(None);
+    if ask.limit > 0 && one(db, any, (queue.id, now))? {
+        let may_begin = queue.admitted(db, ask.limit, now)? > 0;
+        // An expired claim may be in the way.
+        if may_begin || one(db, query!(inbox_claim_any_expired), (queue.id, now))? {
+            return Ok(None);
+        }
     }
     Ok(Some(Vec::new()))
 }
@@ -83,23 +87,43 @@ pub(crate) fn claim(
     if let Some(claim) = find(db, ask.request)? {
         return again(db, &claim, ask.request);
     }
-    let Some(queue) = find_queue(db, &ask.queue)? else {
+    let Some(queue) = settings::find(db, &ask.queue)? else {
         return Ok(Vec::new());
     };
     if ask.limit == 0 {
         return Ok(Vec::new());
     }
-    take_over(db, queue, now)?;
-    take(db, queue, ask, (order, max_bytes), now)
+    take_over(db, queue.id, now)?;
+    if queue.settings.is_none() {
+        return take(db, queue.id, ask, (order, max_bytes), now);
+    }
+    // What was taken over has left its place to others.
+    let Some(queue) = settings::find(db, &ask.queue)? else {
+        return Ok(Vec::new());
+    };
+    let limit = queue.admitted(db, ask.limit, now)?;
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let ask = InboxClaim {
+        limit,
+        ..ask.clone()
+    };
+    let items = take(db, queue.id, &ask, (order, max_bytes), now)?;
+    queue.began(db, items.len(), now)?;
+    Ok(items)
 }
 
 /// Returns how long until an item may become claimable without a push.
 pub(crate) fn next_due(db: &Connection, queue: &str, now: i64) -> Result<Option<Duration>> {
-    let Some(queue) = find_queue(db, queue)? else {
+    let Some(queue) = settings::find(db, queue)? else {
         return Ok(None);
     };
-    let next: Option<i64> = one(db, query!(inbox_next_due), (queue, now))?;
-    Ok(next.map(|next| between_us(now, next)))
+    let next: Option<i64> = one(db, query!(inbox_next_due), (queue.id, now))?;
+    match next {
+        Some(next) => queue.delay(db, between_us(now, next), now),
+        None => Ok(None),
+    }
 }
 
 /// Returns the items that a repeated claim still holds.

@@ -24,6 +24,14 @@ select
     where queue = ?1
       and {inbox_claim_has_expired})
 
+-- name: inbox_claim_any_expired
+-- Purpose: whether a claim of a queue has expired. ?1 queue ?2 now. Index: turno_inbox_claim_until.
+select exists (
+  select 1
+  from turno_inbox_claim
+  where queue = ?1
+    and {inbox_claim_has_expired})
+
 -- name: inbox_claim_expired
 -- Purpose: expired claims of a queue, the oldest first. ?1 queue ?2 now ?3 limit.
 -- Index: turno_inbox_claim_until.
@@ -45,6 +53,13 @@ where id = ?1
 select id, queue, worker, claimed_at, until, items
 from turno_inbox_claim
 where token = ?1
+
+-- name: inbox_claim_first_end
+-- Purpose: when the first claim of a queue ends. ?1 queue. Index: turno_inbox_claim_until.
+select min(until)
+from turno_inbox_claim
+where queue = ?1
+  and held > 0
 
 -- name: inbox_claim_held
 -- Purpose: an item that a claim still holds, as it was claimed. ?1 id ?2 claim. Index: the primary key.
@@ -455,6 +470,37 @@ set waiting   = waiting + ?2,
     failed    = failed + ?4,
     completed = completed + ?5
 where id = ?1
+
+-- name: inbox_queue_configure
+-- Purpose: the settings of a queue, as JSON, or null. ?1 queue ?2 settings. Index: the primary key.
+update turno_inbox_queue
+set settings = ?2
+where id = ?1
+
+-- name: inbox_queue_settings
+-- Purpose: a queue's number, its settings, and how many of its items are held. ?1 name.
+-- Index: turno_inbox_queue's unique name.
+select id, settings, held
+from turno_inbox_queue
+where name = ?1
+
+-- name: inbox_rate_delete
+-- Purpose: forget what was taken of a rate that has changed. ?1 queue. Index: the primary key.
+delete from turno_inbox_rate
+where queue = ?1
+
+-- name: inbox_rate_find
+-- Purpose: until when the rate of a queue is taken. ?1 queue. Index: the primary key.
+select next_at
+from turno_inbox_rate
+where queue = ?1
+
+-- name: inbox_rate_set
+-- Purpose: until when the rate of a queue is taken. ?1 queue ?2 time. Index: the primary key.
+insert into turno_inbox_rate (queue, next_at)
+values (?1, ?2)
+on conflict (queue) do update
+set next_at = excluded.next_at
 
 -- name: inbox_queue_find
 -- Purpose: a queue's number. ?1 name. Index: turno_inbox_queue's unique name.
