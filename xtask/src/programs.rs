@@ -19,8 +19,9 @@ use crate::steps::{TESTED, cargo_program, with_lints, without_package};
 
 /// Number of test programs that run at the same time. Each uses as many threads as there are cores.
 const AT_ONCE: usize = 2;
-/// Programs that run alone at the end, because they compare durations.
-const ALONE: &[&str] = &["serve_faults"];
+/// Programs that run alone at the end: `serve_faults` compares durations, and `campaign` uses all cores, so that a server of another
+/// program would take minutes to start.
+const ALONE: &[&str] = &["serve_faults", "campaign"];
 /// Programs that take longest. They start first, so that none of them is still running when all others have ended.
 const FIRST: &[&str] = &[
     "conformance",
