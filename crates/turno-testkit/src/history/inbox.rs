@@ -427,10 +427,12 @@ fn groups(operations: &[Op], handles: &[Handle<'_>], end: &End, violations: &mut
             *of = handle;
         }
     }
-    let pushed_by: HashMap<&str, i64> = operations
+    let pushed: HashMap<&str, (i64, i64)> = operations
         .iter()
         .filter_map(|operation| match &operation.call {
-            Call::Push { name, .. } => Some((name.as_str(), operation.return_us)),
+            Call::Push { name, .. } => {
+                Some((name.as_str(), (operation.call_us, operation.return_us)))
+            }
             Call::Handle { .. } => None,
         })
         .collect();
@@ -446,10 +448,15 @@ fn groups(operations: &[Op], handles: &[Handle<'_>], end: &End, violations: &mut
             continue;
         };
         let (queue, first, second) = (handle.queue, before.item, handle.item);
-        // A push that was under way may have been committed after the later item was claimed.
-        let is_pushed = pushed_by
+        // Of two pushes at the same time, the one with the lower number may have been committed after the other item was claimed,
+        // which was some time before its handler began.
+        let is_pushed = pushed
             .get(handle.name)
-            .is_some_and(|by_us| *by_us < before.began_us);
+            .zip(pushed.get(before.name))
+            .is_some_and(|((_, by_us), (call_us, _))| {
+                let claimed_us = before.began_us.saturating_sub(CLAIMED_BEFORE_US);
+                *by_us < claimed_us.max(*call_us)
+            });
         if second < first && is_pushed {
             violations.add(
                 ORDER,

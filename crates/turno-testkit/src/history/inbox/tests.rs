@@ -202,6 +202,31 @@ fn a_push_that_ended_after_the_next_item_was_claimed_may_come_second() {
     );
 }
 
+/// The worker claimed the later item before the other push was committed, and its handler began after that.
+#[test]
+fn of_two_pushes_at_the_same_time_either_may_come_first() {
+    let (mut operations, mut end) = honest();
+    end.effects.swap(0, 1);
+    operations[0] = push((0, 4), "i1", Some("g"), stored(1));
+    let violations = check(&operations, &end);
+    assert!(
+        violations.iter().all(|one| one.promise != ORDER),
+        "{violations:?}"
+    );
+    // Not if both were there long before.
+    rejects(ORDER, |operations, end| {
+        end.effects.swap(0, 1);
+        operations[0] = push((0, 4), "i1", Some("g"), stored(1));
+        operations[8] = done(
+            CLAIMED_BEFORE_US + 10,
+            2,
+            1,
+            Some("g"),
+            CLAIMED_BEFORE_US + 12,
+        );
+    });
+}
+
 #[test]
 fn ids_of_a_group_that_go_back_are_rejected() {
     rejects(ORDER, |operations, _| {
