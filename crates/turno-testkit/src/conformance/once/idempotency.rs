@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use turno::once::{OnceSettled, OnceState};
 use turno::store::{
-    AfterUnknown, OnceBegin, OnceComplete, OnceOutcome, OnceRelease, Released, WhileInFlight,
+    AfterUnknown, OnceBegin, OnceComplete, OnceExtend, OnceOutcome, OnceRelease, Released,
+    WhileInFlight,
 };
 use uuid::Uuid;
 
@@ -72,6 +73,29 @@ async fn a_begin_repeated_after_its_lease_begins_again(test_store: &TestStore) {
         };
         let settled = turno.store().once_complete(&complete).await.unwrap();
         assert_eq!(settled, OnceSettled::Stale);
+    }
+}
+
+/// A run that was extended, or given up as unknown, has begun: its begin, repeated, gets the outcome unknown as every other caller.
+#[rule]
+async fn a_begin_repeated_after_its_run_was_heard_of_is_unknown(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    for is_extended in [true, false] {
+        let ask = ask(&format!("k/{is_extended}"));
+        let claim = granted(turno.store().once_begin(&ask).await.unwrap()).claim;
+        let settled = if is_extended {
+            let lease = LONG;
+            let extend = OnceExtend { claim, lease };
+            turno.store().once_extend(&extend).await.unwrap()
+        } else {
+            let released = Released::Unknown;
+            let release = OnceRelease { claim, released };
+            turno.store().once_release(&release).await.unwrap()
+        };
+        assert_ne!(settled, OnceSettled::Stale);
+        test_store.expire_once(&ask.key).await;
+        let outcome = turno.store().once_begin(&ask).await.unwrap();
+        assert!(matches!(outcome, OnceOutcome::Unknown(_)), "{outcome:?}");
     }
 }
 

@@ -200,14 +200,10 @@ fn settled_already(db: &Connection, ask: &OnceBegin, now: i64) -> Result<Option<
     let Some(state) = known.state(now) else {
         return Ok(None);
     };
-    // A repetition of the same request, because its response was lost. If that took longer than the lease, nothing was done: it
-    // begins again.
-    if known.request == ask.request.to_string() {
-        match state {
-            OnceState::InFlight => return Ok(Some(OnceOutcome::Fresh(known.grant(now)))),
-            OnceState::Unknown => return Ok(None),
-            OnceState::Done => {}
-        }
+    // A repetition of the same request, because its response was lost.
+    let is_repeated = known.request == ask.request.to_string();
+    if is_repeated && state == OnceState::InFlight {
+        return Ok(Some(OnceOutcome::Fresh(known.grant(now))));
     }
     let differs = matches!((&known.fingerprint, &ask.fingerprint), (Some(a), Some(b)) if a != b);
     Ok(match state {
@@ -216,7 +212,8 @@ fn settled_already(db: &Connection, ask: &OnceBegin, now: i64) -> Result<Option<
             answer: known.answer,
         }),
         OnceState::InFlight => Some(OnceOutcome::InFlight(known.run(now))),
-        OnceState::Unknown if ask.unknown == AfterUnknown::Refuse => {
+        // If the response was lost for longer than the lease, nothing was done: it begins again.
+        OnceState::Unknown if ask.unknown == AfterUnknown::Refuse && !is_repeated => {
             Some(OnceOutcome::Unknown(known.run(now)))
         }
         OnceState::Unknown => None,

@@ -67,6 +67,15 @@ after insert or update or delete on turno.setting
 for each statement
 execute function turno.setting_changed();
 
+-- Purpose: the id of a call whose caller gave none. Such a call cannot be repeated, so the id need not be unique; a random one takes as
+--          long as a small statement.
+create or replace function turno.no_request() returns uuid
+language sql
+immutable
+as $$
+  select 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid
+$$;
+
 -- Purpose: where fencing tokens come from.
 -- Index:   lock_pkey.
 

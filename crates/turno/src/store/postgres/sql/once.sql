@@ -189,7 +189,8 @@ begin
       end if;
       continue;
     end if;
-    -- If the answer was lost for longer than the lease, nothing of its own run was done: it begins again.
+    -- If the answer was lost for longer than the lease, nothing of its own run was done: it begins again. The run was never extended,
+    -- or it would have another request.
     if now = 'unknown' and once_begin.unknown = 'refuse' and o.request is distinct from once_begin.request then
       return turno.once_answer(o, 'unknown');
     end if;
@@ -203,7 +204,7 @@ begin
         once_begin.key, once_begin.fingerprint, 'running',
         -- Tokens follow the clock, and are above those of every purged row.
         greatest(turno.next_token(), (select f.token + 1 from turno.lock_floor f)), 1,
-        coalesce(once_begin.request, gen_random_uuid()), once_begin.worker, clock_timestamp(),
+        coalesce(once_begin.request, turno.no_request()), once_begin.worker, clock_timestamp(),
         clock_timestamp() + once_begin.lease, once_begin.ttl, once_begin.scope,
         clock_timestamp() + once_begin.lease + once_begin.ttl)
       on conflict do nothing
@@ -238,7 +239,7 @@ begin
           when t.state = 'released' then t.attempt
           else 1
         end,
-        request      = coalesce(once_begin.request, gen_random_uuid()),
+        request      = coalesce(once_begin.request, turno.no_request()),
         worker       = once_begin.worker,
         began_at     = clock_timestamp(),
         until        = clock_timestamp() + once_begin.lease,
@@ -632,7 +633,8 @@ begin
   if once_release.unknown then
     -- As if its lease had expired: its outcome is unknown.
     update turno.once t
-    set until = least(t.until, clock_timestamp())
+    set until   = least(t.until, clock_timestamp()),
+        request = turno.no_request()
     where t.key = c.key
       and t.token = c.token
       and t.state = 'running'
@@ -669,10 +671,12 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Extend it again before it ends.';
   end if;
   c := turno.once_claim(once_extend.claim);
-  -- Also after its expiry, if no other run has begun.
+  -- Also after its expiry, if no other run has begun. Its caller has got the answer to once_begin, so a repetition of that call must
+  -- not begin again.
   update turno.once t
   set until    = greatest(t.until, clock_timestamp() + once_extend.lease),
-      sweep_at = greatest(t.sweep_at, clock_timestamp() + once_extend.lease)
+      sweep_at = greatest(t.sweep_at, clock_timestamp() + once_extend.lease),
+      request  = turno.no_request()
   where t.key = c.key
     and t.token = c.token
     and t.state = 'running';

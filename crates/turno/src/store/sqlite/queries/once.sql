@@ -48,11 +48,13 @@ where key = ?1
   and token <> ?2
 
 -- name: once_extend
--- Purpose: extend a run, also after its lease expired if no other run has begun. ?1 key ?2 token ?3 until.
+-- Purpose: extend a run, also after its lease expired if no other run has begun. ?1 key ?2 token ?3 until. Its caller has got the
+--          answer to its begin, so a repetition of that call must not begin again: the request goes.
 -- Index: the primary key.
 update turno_once
 set until    = max(until, ?3),
-    sweep_at = max(sweep_at, ?3)
+    sweep_at = max(sweep_at, ?3),
+    request  = ''
 where key = ?1
   and token = ?2
   and state = 'running'
@@ -131,7 +133,8 @@ where key = ?1
 -- Purpose: end a run with an unknown outcome, as if its lease had expired. ?1 key ?2 token ?3 now.
 -- Index: the primary key.
 update turno_once
-set until = min(until, ?3)
+set until   = min(until, ?3),
+    request = ''
 where key = ?1
   and token = ?2
   and state = 'running'
