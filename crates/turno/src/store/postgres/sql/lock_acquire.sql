@@ -376,7 +376,7 @@ begin
         description = lock_acquire.description,
         host        = lock_acquire.host,
         pid         = lock_acquire.pid,
-        hold_ids    = array[coalesce(request, gen_random_uuid())],
+        hold_ids    = array[coalesce(request, turno.no_request())],
         requests    = '{}'
     where t.resource = (
       select k.resource
