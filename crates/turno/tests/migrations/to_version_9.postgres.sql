@@ -1,4 +1,5 @@
 alter table turno.inbox_queue drop column settings;
+alter table turno.inbox_cursor drop column has_settings;
 alter table turno.inbox_claim drop column limited;
 drop table turno.inbox_rate;
 alter table turno.inbox_queue drop column priority_mask, drop column grouped, drop column bytes;

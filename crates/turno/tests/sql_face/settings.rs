@@ -1,11 +1,17 @@
 //! Settings of queues from SQL, and what they cost the queues that have none.
 
+use std::time::Duration;
+
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_postgres::Client;
+use turno_testkit::eventually_async;
 use turno_testkit::sql::Sql;
 
 use super::notified::stranger;
 use super::{change, test_store};
+
+/// Longer than anything takes that ends at all.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn push(client: &Client, many: u32) {
     let push = "select turno.inbox_push('work', '{}') from generate_series";
@@ -28,8 +34,14 @@ async fn settings_are_changed_and_read_as_json() {
         .await;
     assert_eq!(
         changed,
-        r#"{"rate": {"per": "1 minute", "burst": 1, "count": 5}, "max_running": 2}"#
+        r#"{"rate": {"per": "60000ms", "burst": 1, "count": 5}, "max_running": 2}"#
     );
+    // The same rate in other words is no change.
+    let same = r#"select turno.inbox_configure('work', '{"rate": {"count": 5, "per": "60s", "burst": 1}}')::text"#;
+    assert_eq!(client.text(same).await, changed);
+    client
+        .expect("select count(*)::text from turno.history('work')", "1")
+        .await;
     assert_eq!(client.text(settings).await, changed);
     client
         .run(r#"select turno.inbox_configure('work', '{"rate": null}')"#)
@@ -49,10 +61,16 @@ async fn wrong_settings_are_rejected() {
         r#"{"paused": "yes"}"#,
         r#"{"max_running": 0}"#,
         r#"{"max_running": 1.5}"#,
+        r#"{"max_running": 3.0}"#,
+        r#"{"max_running": 1000001}"#,
+        r#"{"max_running": 10000000000}"#,
         r#"{"max_running": "3"}"#,
         r#"{"rate": 5}"#,
         r#"{"rate": {"count": 5}}"#,
         r#"{"rate": {"count": null, "per": "1s"}}"#,
+        r#"{"rate": {"count": 5.0, "per": "1s"}}"#,
+        r#"{"rate": {"count": 5, "per": null}}"#,
+        r#"{"rate": {"count": 5, "per": 60}}"#,
         r#"{"rate": {"count": 5, "per": "60"}}"#,
         r#"{"rate": {"count": 5, "per": "soon"}}"#,
         r#"{"rate": {"count": 5, "per": "2 days"}}"#,
@@ -210,5 +228,109 @@ async fn the_end_of_a_limited_item_notifies() {
                 "{limit}, {many}"
             );
         }
+    }
+}
+
+/// Waits until so many sessions wait for an advisory lock in the test's own database.
+async fn waiting(client: &Client, many: i64) {
+    eventually_async(TIMEOUT, "sessions that wait for their turn", async || {
+        let waiting = client
+            .number(
+                "select count(*)
+                 from pg_locks l
+                 join pg_database d on d.oid = l.database
+                 where d.datname = current_database()
+                   and l.locktype = 'advisory'
+                   and not l.granted",
+            )
+            .await;
+        (waiting == many).then_some(())
+    })
+    .await;
+}
+
+/// Two claims of one item wait for the turn of a limited queue, and get it one after the other. The control looks at the settings
+/// when it shares the turn: then each of the two waits for the other to give it up.
+#[tokio::test]
+async fn claims_of_one_in_a_limited_queue_do_not_deadlock() {
+    for guarded in [true, false] {
+        let (test_store, client) = test_store().await;
+        let connections = [
+            test_store.postgres_connection().await,
+            test_store.postgres_connection().await,
+        ];
+        push(&client, 9).await;
+        client
+            .run(r#"select turno.inbox_configure('work', '{"max_running": 9}')"#)
+            .await;
+        if !guarded {
+            let and_settings = "and t.settings is null";
+            change(&client, "inbox_claim_one", and_settings, "").await;
+            let (found, alone) = (
+                "if c.has_settings then",
+                "if c.has_settings then got.id := 0;",
+            );
+            change(&client, "inbox_claim_one", found, alone).await;
+        }
+        let claim = "select turno.inbox_claim('work', 'w', 1)";
+        client.run("begin").await;
+        client.run(claim).await;
+        let [first, second] = &connections;
+        let observer = test_store.postgres_connection().await;
+        let (first, second, ()) = tokio::join!(first.code(claim), second.code(claim), async {
+            waiting(&observer, 2).await;
+            client.run("commit").await;
+        });
+        let deadlocks = [first, second]
+            .iter()
+            .filter(|code| *code == "40P01")
+            .count();
+        assert_eq!(deadlocks, usize::from(!guarded));
+    }
+}
+
+/// A worker completes an item and waits for its turn to claim the next one, while the settings change: neither waits for the other.
+#[tokio::test]
+async fn a_change_does_not_wait_for_a_transaction_that_ends_a_claim() {
+    let (test_store, client) = test_store().await;
+    let worker = test_store.postgres_connection().await;
+    push(&client, 3).await;
+    let claim = client
+        .text("select claim from turno.inbox_claim('work', 'w', 1)")
+        .await;
+    worker.run("begin").await;
+    worker
+        .run(&format!("select turno.inbox_complete('{claim}')"))
+        .await;
+    client
+        .run(r#"set lock_timeout = '10s'; select turno.inbox_configure('work', '{"max_running": 1}')"#)
+        .await;
+    assert_eq!(claimed(&client, 1).await, "0");
+    // The end of that claim does not notify, so an idle worker looks again soon.
+    let soon = "select (due between '0' and '1 second')::text from turno.inbox_idle('work', '0')";
+    assert_eq!(client.text(soon).await, "true");
+    worker.run("commit").await;
+    assert_eq!(claimed(&client, 1).await, "1");
+    assert_eq!(client.text(soon).await, "false");
+}
+
+/// A claim that is not counted any more after a crash would let too many run. Without settings, which is the control, a claim need
+/// not be durable.
+#[tokio::test]
+async fn a_claim_of_a_queue_with_settings_is_durable() {
+    let (_test_store, client) = test_store().await;
+    push(&client, 3).await;
+    let claim = "select turno.inbox_claim_batch('work', 'w', 1, '30s', gen_random_uuid(), false)";
+    for (change, durable) in [("null", "off"), ("5", "on")] {
+        client
+            .run(&format!(
+                r#"select turno.inbox_configure('work', '{{"max_running": {change}}}'); begin"#
+            ))
+            .await;
+        client.run(claim).await;
+        client
+            .expect("select current_setting('synchronous_commit')", durable)
+            .await;
+        client.run("commit").await;
     }
 }

@@ -430,10 +430,10 @@ as $$
 #variable_conflict use_column
 begin
   insert into turno.inbox_cursor (
-    queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry)
+    queue_id, n, at_id, floor_id, floor_n, mark_id, mark_n, mark_xid, late_at, late_cost, due_from, due_at, expiry, has_settings)
   values (
     c.queue_id, old.n + 1, c.at_id, c.floor_id, c.floor_n, c.mark_id, c.mark_n, c.mark_xid, c.late_at, c.late_cost,
-    c.due_from, c.due_at, c.expiry);
+    c.due_from, c.due_at, c.expiry, c.has_settings);
   delete from turno.inbox_cursor t
   where t.queue_id = old.queue_id
     and t.n = old.n;

@@ -290,6 +290,7 @@ declare
   ahead   bigint[];
   settings jsonb;
   one     turno.inbox_taken;
+  commits text := current_setting('synchronous_commit');
 begin
   perform turno.inbox_claim_check(inbox_claim_batch.queue, inbox_claim_batch.worker, inbox_claim_batch.lease);
   if inbox_claim_batch."limit" is null or inbox_claim_batch."limit" not between 0 and 10000 then
@@ -413,6 +414,8 @@ begin
   end if;
   settings := at.settings;
   if settings is not null then
+    -- What is claimed counts, so a crash must not forget it.
+    perform set_config('synchronous_commit', commits, true);
     now_at := clock_timestamp();
     inbox_claim_batch."limit" := turno.inbox_admitted(q.id, settings, inbox_claim_batch."limit", now_at);
     if inbox_claim_batch."limit" = 0 then

@@ -366,6 +366,16 @@ begin
     got.id := 0;
     return got;
   end if;
+  -- Before the lock is shared: two claims that share it, and then want it alone, would wait for each other.
+  select t.id, t.priority_mask into q, mask
+  from turno.inbox_queue t
+  where t.name = inbox_claim_one.queue
+    and not t.grouped
+    and t.settings is null;
+  if not found then
+    got.id := 0;
+    return got;
+  end if;
   if not pg_try_advisory_xact_lock_shared(1953853038, turno.inbox_turn(inbox_claim_one.queue))
      and not turno.inbox_wait_turn(inbox_claim_one.queue, true, inbox_claim_one.later) then
     got.id := -1;
@@ -381,20 +391,15 @@ begin
     end if;
   end if;
 
-  select t.id, t.priority_mask into q, mask
-  from turno.inbox_queue t
-  where t.name = inbox_claim_one.queue
-    and not t.grouped
-    and t.settings is null;
-  if not found then
-    got.id := 0;
-    return got;
-  end if;
   select k.* into c
   from turno.inbox_cursor k
   where k.queue_id = q
   order by k.n desc
   limit 1;
+  if c.has_settings then
+    -- Since we looked. Idle workers are notified of that.
+    return got;
+  end if;
   behind := c.floor_id <> c.at_id;
   if turno.inbox_needs_upkeep(c.expiry, behind, c.late_at, now_at, until) then
     -- The queue's row cannot learn while a transaction has it that is the first to push of another kind.

@@ -273,17 +273,14 @@ begin
   perform turno.inbox_setting_check('max_running', change->'max_running');
   if coalesce(jsonb_typeof(rate), 'null') <> 'null' then
     if jsonb_typeof(rate) <> 'object'
-       or not rate ?& '{count,per}'
+       or jsonb_typeof(rate->'count') is distinct from 'number'
+       or jsonb_typeof(rate->'per') is distinct from 'string'
        or exists (select from jsonb_object_keys(rate) k where k not in ('count', 'per', 'burst')) then
       raise exception 'rate must have count and per, and may have burst'
         using errcode = 'invalid_parameter_value', hint = 'Write {"count": 100, "per": "1 minute"}.';
     end if;
     perform turno.inbox_setting_check('rate', rate->'count');
     perform turno.inbox_setting_check('rate', rate->'burst');
-    if jsonb_typeof(rate->'count') = 'null' then
-      raise exception 'rate must have a count'
-        using errcode = 'invalid_parameter_value', hint = 'Write {"count": 100, "per": "1 minute"}.';
-    end if;
     begin
       -- A bare number would be seconds.
       if rate->>'per' ~ '^[0-9. ]*$' or (rate->>'per')::interval not between '1 millisecond' and '1 day' then
@@ -297,15 +294,15 @@ begin
 end
 $$;
 
--- A number of items.
+-- A number of items. 3.0 is a number, but not one that can be read as an integer.
 create or replace function turno.inbox_setting_check(name text, value jsonb) returns void
 language plpgsql
 immutable
 as $$
 begin
   if coalesce(jsonb_typeof(value), 'null') <> 'null'
-     and (jsonb_typeof(value) <> 'number' or value::numeric not between 1 and 1000000 or value::numeric % 1 <> 0) then
-    raise exception '% has %, and must be between 1 and 1000000', name, left(value::text, 60)
+     and (value::text !~ '^[1-9][0-9]{0,6}$' or value::text::integer > 1000000) then
+    raise exception '% has %, and must be an integer between 1 and 1000000', name, left(value::text, 60)
       using errcode = 'invalid_parameter_value', hint = 'To let no item begin, pause the queue. null removes the limit.';
   end if;
 end
@@ -343,6 +340,8 @@ declare
   q    turno.inbox_queue;
   was  jsonb;
   now  jsonb;
+  old  turno.inbox_cursor;
+  c    turno.inbox_cursor;
 begin
   perform turno.operator_action_check(inbox_configure."user", inbox_configure.reason);
   perform turno.check_name('queue', inbox_configure.queue, 255);
@@ -351,21 +350,25 @@ begin
       using errcode = 'invalid_parameter_value', hint = 'Choose another queue.';
   end if;
   perform turno.inbox_settings_check(inbox_configure.change);
-  -- Claims that have read the old settings have ended.
-  perform turno.inbox_wait_turn(inbox_configure.queue, false, false);
+  perform turno.inbox_queue_made(inbox_configure.queue);
+  -- Before the turn: a transaction that has this row may take long, and no claim waits for it.
   select * into q
   from turno.inbox_queue t
-  where t.name = inbox_configure.queue;
-  if not found then
-    q := turno.inbox_queue_made(inbox_configure.queue);
-  end if;
+  where t.name = inbox_configure.queue
+  for no key update;
+  -- Claims that have read the old settings have ended.
+  perform turno.inbox_wait_turn(inbox_configure.queue, false, false);
   was := coalesce(q.settings, '{}');
   now := jsonb_strip_nulls(was || inbox_configure.change);
   if not coalesce((now->>'paused')::boolean, false) then
     now := now - 'paused';
   end if;
-  if now->'rate' is not null and not now->'rate' ? 'burst' then
-    now := jsonb_set(now, '{rate,burst}', '1');
+  if now ? 'rate' then
+    -- In one form, whatever form it was given in.
+    now := now || jsonb_build_object('rate', jsonb_build_object(
+      'count', now->'rate'->'count',
+      'per', ceil(extract(epoch from (now->'rate'->>'per')::interval) * 1000)::bigint || 'ms',
+      'burst', coalesce(now->'rate'->'burst', '1')));
   end if;
   if now = was then
     return now;
@@ -377,11 +380,20 @@ begin
     delete from turno.inbox_rate r
     where r.queue_id = q.id;
   end if;
-  -- What was claimed before there was a limit counts, too.
+  c := turno.inbox_last_cursor(q.id);
+  old := c;
+  c.has_settings := now <> '{}';
+  perform turno.inbox_move_cursor(old, c);
+  -- What was claimed before there was a limit counts, too. A transaction that has the row ends the claim or extends it, and may be
+  -- waiting for the turn: inbox_next_due does not rely on its notification.
   update turno.inbox_claim b
   set limited = now ? 'max_running'
-  where b.queue_id = q.id
-    and b.limited <> now ? 'max_running';
+  where b.ctid = any (array(
+    select t.ctid
+    from turno.inbox_claim t
+    where t.queue_id = q.id
+      and t.limited <> now ? 'max_running'
+    for no key update skip locked));
   perform turno.operator_action_record(
     'inbox', 'changed', inbox_configure.queue, 1, inbox_configure."user",
     left(concat_ws(': ', format('from %s to %s', was, now), inbox_configure.reason), 1000));
@@ -499,11 +511,11 @@ begin
   end if;
   now_at := clock_timestamp();
   if turno.inbox_running(q.id) >= (q.settings->>'max_running')::bigint then
-    -- Completions notify.
-    select min(b.until) into ends
+    -- Completions notify, if the limit was there before the claim. A claim that has expired may be locked by its worker.
+    select case when bool_and(b.limited) then min(b.until) else least(min(b.until), now_at + '1 second') end into ends
     from turno.inbox_claim b
     where b.queue_id = q.id;
-    due := greatest(due, ends - now_at);
+    due := greatest(due, ends - now_at, '100 milliseconds');
   end if;
   if turno.inbox_rate_room(q.id, q.settings->'rate', now_at) = 0 then
     begins := turno.inbox_rate_taken(q.id, q.settings->'rate', now_at)
