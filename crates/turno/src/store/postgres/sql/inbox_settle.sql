@@ -133,15 +133,14 @@ begin
 end
 $$;
 
--- Whether a text is a claim: ITEM@TOKEN.
+-- Whether a text is a claim: ITEM@TOKEN. A pattern without counts takes a third of the time of one with them, or of translate().
 create or replace function turno.inbox_is_claim(claim text) returns boolean
 language sql
 immutable
 as $$
   select claim like '%_@________-____-____-____-____________'
     and length(claim) <= 55
-    and starts_with(translate(claim, '0123456789', ''), '@')
-    and translate(claim, '0123456789abcdefABCDEF', '') = '@----'
+    and claim ~ '^[0-9]+@[0-9a-fA-F]+-[0-9a-fA-F]+-[0-9a-fA-F]+-[0-9a-fA-F]+-[0-9a-fA-F]+$'
 $$;
 
 -- The same for a claim as callers have it. False if it is not one, too. In SQL, so that it is a part of its caller's expression.
