@@ -21,6 +21,8 @@ use crate::run::Store;
 const LONGEST_PAUSE_MS: u64 = 3000;
 /// How long it takes until all processes of PostgreSQL have read that their clock was set.
 const CLOCK_DELAY: Duration = Duration::from_secs(2);
+/// Number of lines of the server's log that an error shows.
+const LOG_LINES: usize = 60;
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,13 +126,21 @@ const OF_POSTGRES: [Fault; 12] = [
 const OF_SQLITE: [Fault; 2] = [Fault::HeldWriter, Fault::FullDisk];
 
 impl Fault {
-    /// All faults of a store.
-    pub fn of(store: Store) -> Vec<Fault> {
+    /// All faults of a store. Of PostgreSQL, either its clock is set or its statements time out: libfaketime, which sets the clock, is
+    /// not safe in a signal handler, and the handler of timeouts reads the clock. A process of the server aborted after some
+    /// thousand timeouts.
+    pub fn of(store: Store, clock_is_set: bool) -> Vec<Fault> {
         let of_store = match store {
             Store::Postgres => &OF_POSTGRES[..],
             Store::Sqlite => &OF_SQLITE[..],
         };
-        [&OF_PROCESSES[..], of_store].concat()
+        let excluded = if clock_is_set {
+            Fault::StatementTimeout
+        } else {
+            Fault::StoreClock
+        };
+        let all = OF_PROCESSES.iter().chain(of_store);
+        all.copied().filter(|fault| *fault != excluded).collect()
     }
 
     /// Whether the store loses what is not on the disk yet.
@@ -234,6 +244,17 @@ impl World {
 }
 
 impl StoreServer {
+    /// Returns the end of the log of the server.
+    pub fn log(&self) -> String {
+        let StoreServer::Postgres(postgres) = self else {
+            return String::new();
+        };
+        let log = postgres.server.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let end = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+        format!("; the end of PostgreSQL's log:\n{end}\n")
+    }
+
     async fn make(&mut self, fault: Fault, pause: Duration, rng: &mut Rng) -> Result<()> {
         match self {
             StoreServer::Sqlite { file } => match fault {

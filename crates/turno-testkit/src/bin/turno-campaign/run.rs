@@ -177,6 +177,11 @@ impl Options {
         Ok(())
     }
 
+    /// Whether the clock of PostgreSQL is set: in every other campaign.
+    fn sets_clock(&self) -> bool {
+        self.seed.is_multiple_of(2)
+    }
+
     /// File of SQLite. Each campaign has its own.
     fn sqlite_file(&self) -> String {
         format!("{DISK}/{}.db", self.seed)
@@ -225,7 +230,11 @@ impl Campaign {
         let (store, direct, url) = match options.store {
             Store::Postgres => {
                 let (server, url, standby) = tokio::task::block_in_place(|| {
-                    let server = PostgresServer::start_with_clock(&DURABLE)?;
+                    let server = if options.sets_clock() {
+                        PostgresServer::start_with_clock(&DURABLE)?
+                    } else {
+                        PostgresServer::start_with(&DURABLE)?
+                    };
                     let url = server.create_database();
                     let standby = server.start_standby()?;
                     anyhow::Ok((server, url, standby))
@@ -290,7 +299,7 @@ impl Campaign {
     /// Makes faults until the time is over, then waits until all work is done. Returns the URL of the store and what was done.
     async fn run(mut self, options: &Options) -> Result<(Kept, Vec<Made>, Option<Violation>)> {
         let mut rng = Rng::with_seed(options.seed);
-        let faults = Fault::of(options.store);
+        let faults = Fault::of(options.store, options.sets_clock());
         let until = Instant::now() + Duration::from_secs_f64(options.minutes * 60.0);
         let mut made = Vec::new();
         while Instant::now() < until {
@@ -298,7 +307,9 @@ impl Campaign {
             let fault = *rng.choice(&faults).context("there are faults")?;
             let began_us = steady_us();
             let done = self.world.make(fault, &mut rng).await;
-            done.with_context(|| format!("the fault {:?}", fault.name()))?;
+            done.with_context(|| {
+                format!("the fault {:?}{}", fault.name(), self.world.store.log())
+            })?;
             made.push(Made {
                 fault,
                 began_us,
