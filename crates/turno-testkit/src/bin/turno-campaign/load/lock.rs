@@ -31,7 +31,8 @@ pub async fn run(load: Load, task: usize) -> Result<()> {
 
 /// One lease, from its acquire to its end.
 async fn hold(load: &Load, application: &mut Application, owner: String) {
-    let index = fastrand::usize(..RESOURCES);
+    // There have to be more callers than permits.
+    let index = fastrand::usize(..RESOURCES + 3).min(PERMITS);
     let resource = format!("r{}-{index}", epoch());
     let mode = match index {
         PERMITS => Mode::Permits(3),
@@ -60,7 +61,8 @@ async fn hold(load: &Load, application: &mut Application, owner: String) {
             }
             2..=4 => held.guarded(application, &lease).await,
             // Some leases expire while they are used.
-            _ => tokio::time::sleep(ttl / 3).await,
+            _ if fastrand::bool() => tokio::time::sleep(ttl / 3).await,
+            _ => tokio::time::sleep(ttl + ttl / 4).await,
         }
     }
     // Some are never released.
