@@ -125,6 +125,7 @@ pub fn check(operations: &[Op], writes: &[Write], clock: &Clock) -> Vec<Violatio
             .collect();
         let mut contended = contended.into_iter();
         operations.retain(|_| contended.next() == Some(false));
+        leave_out_lost_acquires(operations);
         operations.sort_by_key(|operation| operation.call_us);
         let what = match linear::check(&Resource(clock), operations, MAX_STEPS) {
             Verdict::Linearizable => continue,
@@ -157,6 +158,22 @@ fn is_contended(operation: &Op, all: &[Op]) -> bool {
             && !std::ptr::eq(other, operation)
     };
     operation.answer == Some(Answer::Busy) && all.iter().any(overlaps)
+}
+
+/// Leaves out acquires without an answer whose owner was never granted the lock. They can explain busy answers only, and every busy
+/// answer after one of them is contended. In an outage there are many, and the search would try them in every order.
+fn leave_out_lost_acquires(operations: &mut Vec<Op>) {
+    let holders: HashSet<String> = operations
+        .iter()
+        .filter_map(|one| match (&one.call, &one.answer) {
+            (Call::Acquire { owner, .. }, Some(Answer::Granted { .. })) => Some(owner.clone()),
+            _ => None,
+        })
+        .collect();
+    operations.retain(|one| match (&one.call, &one.answer) {
+        (Call::Acquire { owner, .. }, None) => holders.contains(owner),
+        _ => true,
+    });
 }
 
 /// The end of the longest order, and what cannot follow it.

@@ -288,6 +288,20 @@ fn an_unanswered_acquire_may_hold_or_not() {
     );
 }
 
+/// The search for an order of so many does not end, if the first order that it tries is not the right one. What the others got is
+/// still checked.
+#[test]
+fn many_unanswered_acquires_hide_nothing() {
+    let mut operations: Vec<Op> = (0..40)
+        .map(|number| unanswered(&format!("lost {number}"), number))
+        .collect();
+    let mode = Mode::Permits(2);
+    operations.extend([share("a", (50, 60), 2, mode), share("b", (51, 70), 1, mode)]);
+    accepts(&operations, &[]);
+    operations.push(share("c", (80, 90), 3, mode));
+    rejects(&operations, &[], "one holder");
+}
+
 #[test]
 fn an_unanswered_release_may_have_happened() {
     let unknown = release("a", (10, 0), 1, None);
