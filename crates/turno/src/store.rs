@@ -189,7 +189,7 @@ pub trait Store:
 }
 
 /// The version of the schema that this program needs, the same in every store.
-pub const SCHEMA_VERSION: u32 = 20;
+pub const SCHEMA_VERSION: u32 = 21;
 
 /// The lowest schema version for which a program may have been built, to use the schema of [`SCHEMA_VERSION`]. It is raised when
 /// a migration changes something that older programs rely on; otherwise they keep working while servers are replaced.

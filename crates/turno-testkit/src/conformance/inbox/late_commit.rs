@@ -147,11 +147,20 @@ async fn a_rolled_back_push_delays_no_claim(test_store: &TestStore) {
 /// An earlier item of a group that commits late never runs concurrently with a later one.
 #[rule]
 async fn a_late_one_of_a_group_waits_for_the_other(test_store: &TestStore) {
+    late_in_group(test_store, item("1").group("g")).await;
+}
+
+/// The same if it has a priority of its own, in which nothing was claimed yet.
+#[rule]
+async fn a_late_one_of_another_priority_waits_for_its_group(test_store: &TestStore) {
+    late_in_group(test_store, item("1").group("g").priority(3)).await;
+}
+
+async fn late_in_group(test_store: &TestStore, late: turno::inbox::Item) {
     let inbox = test_store.turno().await.inbox("q");
     push(&inbox, &["0"]).await;
-    let of = |text: &str| [item(text).group("g")];
-    let first = begin(test_store, &inbox, &of("1")).await;
-    let second = begin(test_store, &inbox, &of("2")).await;
+    let first = begin(test_store, &inbox, &[late]).await;
+    let second = begin(test_store, &inbox, &[item("2").group("g")]).await;
     second.commit().await;
     complete(&inbox, &[take_soon(&inbox).await]).await;
     let one = take_soon(&inbox).await;

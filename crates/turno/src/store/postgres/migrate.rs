@@ -44,6 +44,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
         "0020_settings",
         include_str!("migrations/0020_settings.sql"),
     ),
+    ("0021_groups", ""),
 ];
 
 /// Functions, in the order of their dependencies.
@@ -377,7 +378,7 @@ mod tests {
         assert_eq!(MIGRATIONS.len(), SCHEMA_VERSION as usize);
         assert_eq!(
             (SCHEMA_VERSION, format!("{sum:016x}")),
-            (20, include_str!("migrations/sum").trim().to_owned())
+            (21, include_str!("migrations/sum").trim().to_owned())
         );
     }
 }

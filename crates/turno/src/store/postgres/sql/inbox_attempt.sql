@@ -299,24 +299,32 @@ create or replace function turno.inbox_free(tokens uuid[], queues integer[], gro
 language plpgsql
 as $$
 #variable_conflict use_column
+declare
+  q     integer;
+  freed text[];
 begin
-  insert into turno.inbox_freed (queue_id, groups)
-  select u.queue_id, array_agg(u."group")
-  from unnest(inbox_free.queues, inbox_free.groups) with ordinality u(queue_id, "group", place)
-  group by u.queue_id, u.place / 100;
-  update turno.inbox_claim b
-  set groups = array(
-    select g
-    from unnest(b.groups) g
+  for q in
+    select distinct u
+    from unnest(inbox_free.queues) u
+  loop
     -- Of this queue: a call may settle claims of several, and groups of one name in two queues are two groups.
-    where g not in (
+    freed := array(
       select u."group"
       from unnest(inbox_free.queues, inbox_free.groups) u(queue_id, "group")
-      where u.queue_id = b.queue_id))
-  where b.token = any (inbox_free.tokens)
-    and b.groups is not null;
-  perform turno.inbox_notify_by_id(q)
-  from (select distinct unnest(inbox_free.queues)) u(q);
+      where u.queue_id = q);
+    insert into turno.inbox_freed (queue_id, groups)
+    select q, freed[n:n + 99]
+    from generate_series(1, cardinality(freed), 100) n;
+    update turno.inbox_claim b
+    set groups = array(
+      select g
+      from unnest(b.groups) g
+      where g not in (select f from unnest(freed) f))
+    where b.token = any (inbox_free.tokens)
+      and b.queue_id = q
+      and b.groups is not null;
+    perform turno.inbox_notify_by_id(q);
+  end loop;
 end
 $$;
 
@@ -374,7 +382,9 @@ begin
       unknown := array(
         select g
         from unnest(seen_groups) g
-        where g not in (select unnest(inbox_next_ready.known_groups)));
+        where g not in (select unnest(inbox_next_ready.known_groups))
+          -- The first of a busy group is claimed, and behind the cursor.
+          and g not in (select b from turno.inbox_busy(inbox_next_ready.in_queue_priority / 4) b));
       select array_agg(h.id) into heads
       from turno.inbox_heads(inbox_next_ready.in_queue_priority / 4, unknown) h;
       select array_agg(r.id), array_agg(r."group") into some_ids, some_groups
@@ -528,11 +538,13 @@ begin
     select l.queue_priority, l.id, l."group"
     from behind l
     where l."group" is null
-       or (
-         l.id in (
-           select h.id
-           from turno.inbox_heads(c.queue_id, (select array_agg(g."group") from behind g)) h)
-         and l."group" not in (select b from turno.inbox_busy(c.queue_id) b))
+       -- Most are behind others of groups that are busy.
+       or l.id in (
+         select h.id
+         from turno.inbox_heads(c.queue_id, array(
+           select distinct g."group"
+           from behind g
+           where g."group" not in (select b from turno.inbox_busy(c.queue_id) b))) h)
     order by l.queue_priority, l.id
     limit inbox_claim_late."limit"),
   claimed as (

@@ -141,7 +141,7 @@ begin
         order by t.id
         limit 1000) f) n
     cross join lateral unnest(n.groups) g
-    where n.before < inbox_take."limit" + 100;
+    where n.before < inbox_take."limit";
     select array_agg(h.queue_priority), array_agg(h.id), array_agg(h."group") into head_queue_priorities, head_ids, head_groups
     from (
       select *
@@ -443,7 +443,8 @@ begin
           and (
             t."group" is null
             or not inbox_claim_batch.in_order
-            or t.id = (select h.id from turno.inbox_heads(q.id, array[t."group"]) h))
+            or t.id = (select h.id from turno.inbox_heads(q.id, array[t."group"]) h)
+              and t."group" not in (select b from turno.inbox_busy(q.id) b))
         order by t.id
         limit inbox_claim_batch."limit") i
       limit inbox_claim_batch."limit"),
