@@ -98,7 +98,13 @@ impl Fixture {
     /// Returns the items that the store has recorded as completed, once per record.
     pub fn completions(&self) -> Vec<i64> {
         let read = match self.file() {
-            Some(_) => "select id from turno_inbox_done order by id",
+            Some(_) => {
+                "with recursive done(id, last_id) as (
+                   select id, coalesce(last_id, id) from turno_inbox_done
+                   union all
+                   select id + 1, last_id from done where id < last_id)
+                 select id from done order by id"
+            }
             None => {
                 "select i as id
                 from turno.inbox_done d

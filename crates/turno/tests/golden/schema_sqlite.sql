@@ -40,7 +40,7 @@ CREATE TABLE turno_inbox_done (
   id           integer not null,
   at           integer not null,
   worker       text    not null,
-  key          text,
+  key          text, last_id integer,
   primary key (queue, id)
 ) without rowid, strict;
 CREATE INDEX turno_inbox_done_at on turno_inbox_done (at);

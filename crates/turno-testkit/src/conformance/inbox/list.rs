@@ -69,6 +69,27 @@ async fn pages_of_items_are_complete(test_store: &TestStore) {
     }
 }
 
+/// Items that were completed by one call are listed one by one, also those with a key.
+#[rule]
+async fn pages_of_items_completed_together_are_complete(test_store: &TestStore) {
+    let inbox = test_store.turno().await.inbox("q");
+    push_all(&inbox, (0..9).map(|_| item("x"))).await;
+    push_all(&inbox, [item("x").unique_key("k")]).await;
+    push_all(&inbox, (0..5).map(|_| item("x"))).await;
+    let mut expected = Vec::new();
+    for many in [4, 1, 10] {
+        let claimed = take(&inbox, many).await;
+        expected.extend(ids(&claimed));
+        complete(&inbox, &claimed).await;
+    }
+    expected.reverse();
+    for size in [1, 2, 3, 5, 100] {
+        let listed = in_pages(&inbox, ItemState::Completed, size).await;
+        assert_eq!(listed, expected, "by {size}");
+    }
+    assert_eq!(counts(&inbox).await, [0, 0, 0, 15, 0]);
+}
+
 /// Each state's list has all data of an item, and the time since which it is in that state.
 #[rule]
 async fn a_list_tells_everything(test_store: &TestStore) {

@@ -44,7 +44,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
         "0020_settings",
         include_str!("migrations/0020_settings.sql"),
     ),
-    ("0021_groups", ""),
+    ("0021_done", ""),
 ];
 
 /// Functions, in the order of their dependencies.

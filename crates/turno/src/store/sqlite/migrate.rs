@@ -34,7 +34,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0020_settings",
         include_str!("migrations/0020_settings.sql"),
     ),
-    ("0021_groups", ""),
+    ("0021_done", include_str!("migrations/0021_done.sql")),
 ];
 
 const BEGIN: &str = query!(migration_table);

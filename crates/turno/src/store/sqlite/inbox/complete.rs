@@ -58,18 +58,28 @@ pub(crate) fn of_claim(
     let mut failed_before = Vec::new();
     let mut complete_runs = || -> rusqlite::Result<()> {
         let mut find = prepare(db, query!(inbox_complete_find))?;
-        let mut record = prepare(db, query!(inbox_done_insert_batch))?;
+        let mut record_each = prepare(db, query!(inbox_done_insert_batch))?;
+        let mut record_run = prepare(db, query!(inbox_done_insert_run))?;
         let mut delete = prepare(db, query!(inbox_complete))?;
         for (first, last) in ids::runs(items) {
             let mut rows = find.query((first, last, claim.id))?;
+            let (before, mut has_keys) = (held.len(), false);
             while let Some(row) = rows.next()? {
                 let id: i64 = row.get(0)?;
                 groups.extend(row.get::<_, Option<String>>(1)?);
                 let errors: i64 = row.get(2)?;
                 failed_before.extend((errors > 0).then_some((id, errors)));
+                has_keys |= row.get::<_, bool>(3)?;
                 held.push(id);
             }
-            record.execute((first, last, claim.id, now, &claim.worker))?;
+            // The claim holds all of them, if there are as many.
+            let is_whole = i64::try_from(held.len() - before) == Ok(last - first + 1);
+            if is_whole && !has_keys {
+                let last = (last > first).then_some(last);
+                record_run.execute((claim.queue, first, last, now, &claim.worker))?;
+            } else {
+                record_each.execute((first, last, claim.id, now, &claim.worker))?;
+            }
             delete.execute((first, last, claim.id))?;
         }
         Ok(())

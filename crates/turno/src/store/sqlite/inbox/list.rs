@@ -95,9 +95,10 @@ impl Page<'_> {
 fn completed(db: &Connection, queue: i64, ask: &InboxList) -> Result<Vec<ItemView>> {
     let before = ask.after.map_or(i64::MAX, |id| id.0);
     let done = query!(inbox_list_done);
-    many(db, done, (queue, before, ask.limit), |row| {
-        Ok(ItemView {
-            id: ItemId(row.get(0)?),
+    let records = many(db, done, (queue, before, ask.limit), |row| {
+        let (first, last): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let item = ItemView {
+            id: ItemId(last),
             state: ItemState::Completed,
             payload: None,
             key: None,
@@ -105,12 +106,22 @@ fn completed(db: &Connection, queue: i64, ask: &InboxList) -> Result<Vec<ItemVie
             priority: None,
             attempts: 0,
             abandoned: 0,
-            worker: row.get(2)?,
+            worker: row.get(3)?,
             pushed_at: None,
-            at: Some(from_us(row.get(1)?)),
+            at: Some(from_us(row.get(2)?)),
             errors: Vec::new(),
+        };
+        Ok((first..=last.min(before - 1), item))
+    })?;
+    let items = records.into_iter().flat_map(|(ids, item)| {
+        ids.rev().map(move |id| ItemView {
+            id: ItemId(id),
+            ..item.clone()
         })
-    })
+    });
+    Ok(items
+        .take(usize::try_from(ask.limit).unwrap_or(usize::MAX))
+        .collect())
 }
 
 pub(crate) fn view(db: &Connection, id: i64, state: ItemState) -> Result<Option<ItemView>> {

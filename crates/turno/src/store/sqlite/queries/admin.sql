@@ -224,7 +224,7 @@ where id in (
   limit ?2)
 
 -- name: sweep_inbox_done
--- Purpose: delete items completed long ago. ?1 before ?2 batch. Index: turno_inbox_done_at.
+-- Purpose: delete the records of items completed long ago. ?1 before ?2 batch. Index: turno_inbox_done_at.
 delete from turno_inbox_done
 where (queue, id) in (
   select queue, id

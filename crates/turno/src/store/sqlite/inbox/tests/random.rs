@@ -10,7 +10,7 @@ fn scan(desk: &Desk) -> [u64; 5] {
       count(*) filter (where (state < 3 and coalesce(run_at, 0) <= ?1) or (state = 3 and c.until <= ?1)),
       count(*) filter (where state in (1, 2) and run_at > ?1),
       count(*) filter (where state = 3 and c.until > ?1),
-      (select count(*) from turno_inbox_done),
+      (select coalesce(sum(coalesce(last_id, id) - id + 1), 0) from turno_inbox_done),
       count(*) filter (where state = 4)
     from turno_inbox_item i left join turno_inbox_claim c on c.id = i.claim";
     desk.db
