@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Operation, Violation};
+use super::{Clock, Operation, Violation};
 
 /// What a process asks of the inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,13 @@ pub enum Call {
         /// Unique key.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
+    },
+    /// Claims one item by a call, without a worker.
+    Claim {
+        /// Queue.
+        queue: String,
+        /// Lease of the claim.
+        lease_us: i64,
     },
     /// Runs the handler of an item, which writes its effect and completes the item in one transaction.
     Handle {
@@ -53,6 +60,15 @@ pub enum Answer {
         /// Id of that item.
         item: i64,
     },
+    /// An item is claimed.
+    Claimed {
+        /// Id of the item.
+        item: i64,
+        /// Number of the attempt.
+        attempt: u32,
+    },
+    /// There is nothing to claim.
+    Empty,
     /// The effect and the completion are committed.
     Completed {
         /// When the commit was sent. The claim was live until then.
@@ -86,6 +102,8 @@ pub struct End {
     pub limits: HashMap<String, usize>,
     /// When the store crashed. A claim is not on the disk at once: after a crash, the item can be claimed again as the same attempt.
     pub crashes_us: Vec<i64>,
+    /// The store's clock.
+    pub clock: Clock,
 }
 
 impl End {
@@ -108,6 +126,7 @@ const ONCE: &str = "inbox: an item is completed at most once";
 const NOT_INVENTED: &str = "inbox: only what was pushed runs";
 const KEYS: &str = "inbox: one item for a key";
 const CLAIMS: &str = "inbox: one live claim";
+const LEASES: &str = "inbox: a claim is kept for its lease";
 const EFFECTS: &str = "inbox: an effect is there if and only if the item was completed";
 const ORDER: &str = "inbox: a group runs in order";
 const ALONE: &str = "inbox: a group runs one at a time";
@@ -122,6 +141,7 @@ pub fn check(operations: &[Op], end: &End) -> Vec<Violation> {
     nothing_doubled(end, &mut violations);
     keys(operations, &mut violations);
     claims(&handles, end, &mut violations);
+    leases(operations, &handles, end, &mut violations);
     effects(&handles, end, &mut violations);
     groups(operations, &handles, end, &mut violations);
     limits(&handles, end, &mut violations);
@@ -347,6 +367,85 @@ fn claims(handles: &[Handle<'_>], end: &End, violations: &mut Violations) {
     }
 }
 
+/// A claim that was answered.
+struct Claim<'a> {
+    process: &'a str,
+    item: i64,
+    attempt: u32,
+    /// The claim was made after this time, and before the next one.
+    call_us: i64,
+    return_us: i64,
+    lease_us: i64,
+}
+
+impl<'a> Claim<'a> {
+    fn of(operation: &'a Op) -> Option<Self> {
+        let Call::Claim { lease_us, .. } = operation.call else {
+            return None;
+        };
+        let Some(Answer::Claimed { item, attempt }) = operation.answer else {
+            return None;
+        };
+        Some(Claim {
+            process: &operation.process,
+            item,
+            attempt,
+            call_us: operation.call_us,
+            return_us: operation.return_us,
+            lease_us,
+        })
+    }
+}
+
+/// Until the lease of a claim has expired or its attempt has ended, no other claim gets the item. An attempt ends by the handler that
+/// fails, and perhaps by one whose outcome is not known. A crash of the store can have undone the claim.
+fn leases(operations: &[Op], handles: &[Handle<'_>], end: &End, violations: &mut Violations) {
+    let mut ended: HashMap<(i64, u32), i64> = HashMap::new();
+    // When there certainly was a claim of an item for an attempt.
+    let mut known: HashMap<i64, Vec<(u32, i64)>> = HashMap::new();
+    for handle in handles {
+        let (item, attempt, began_us) = (handle.item, handle.attempt, handle.began_us);
+        if matches!(handle.answer, None | Some(Answer::Failed)) {
+            let first = ended.entry((item, attempt)).or_insert(began_us);
+            *first = (*first).min(began_us);
+        }
+        known.entry(item).or_default().push((attempt, began_us));
+    }
+    let claims: Vec<Claim<'_>> = operations.iter().filter_map(Claim::of).collect();
+    for claim in &claims {
+        let at = (claim.attempt, claim.return_us);
+        known.entry(claim.item).or_default().push(at);
+    }
+    let mut attempts: HashMap<(i64, u32), &Claim<'_>> = HashMap::new();
+    for claim in &claims {
+        let (item, attempt, process) = (claim.item, claim.attempt, claim.process);
+        if let Some(other) = attempts.insert((item, attempt), claim)
+            && !end.crashed(other.call_us, claim.return_us)
+        {
+            let other = other.process;
+            violations.add(
+                CLAIMS,
+                format!("{item}: {other} and {process} claimed attempt {attempt}"),
+            );
+        }
+        let expiry_us = end.clock.earliest_expiry_us(claim.call_us, claim.lease_us);
+        let live_until_us = ended
+            .get(&(item, attempt))
+            .map_or(expiry_us, |ended_us| expiry_us.min(*ended_us));
+        for (newer, by_us) in known.get(&item).into_iter().flatten() {
+            if *newer > attempt && *by_us < live_until_us && !end.crashed(claim.call_us, *by_us) {
+                let early_us = live_until_us - by_us;
+                violations.add(
+                    LEASES,
+                    format!(
+                        "{item}: {process} had attempt {attempt}, and attempt {newer} began {early_us} us before its end"
+                    ),
+                );
+            }
+        }
+    }
+}
+
 fn effects(handles: &[Handle<'_>], end: &End, violations: &mut Violations) {
     let there: HashSet<(&str, u32)> = end
         .effects
@@ -433,7 +532,7 @@ fn groups(operations: &[Op], handles: &[Handle<'_>], end: &End, violations: &mut
             Call::Push { name, .. } => {
                 Some((name.as_str(), (operation.call_us, operation.return_us)))
             }
-            Call::Handle { .. } => None,
+            Call::Claim { .. } | Call::Handle { .. } => None,
         })
         .collect();
     let mut last: HashMap<(&str, &str), &Handle<'_>> = HashMap::new();

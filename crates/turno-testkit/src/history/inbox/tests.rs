@@ -1,5 +1,6 @@
 //! Forged histories: one that keeps all promises, and changes of it of which each breaks one.
 
+use super::super::ClockStep;
 use super::*;
 
 fn op(process: &str, times: (i64, i64), call: Call, answer: Option<Answer>) -> Op {
@@ -92,6 +93,7 @@ fn honest() -> (Vec<Op>, End) {
         dead: vec!["i6".to_owned()],
         limits: HashMap::from([("q".to_owned(), 2)]),
         crashes_us: Vec::new(),
+        clock: Clock::default(),
     };
     (operations, end)
 }
@@ -327,5 +329,80 @@ fn an_attempt_that_was_claimed_twice_is_completed_once() {
     rejects(EFFECTS, |operations, end| {
         operations.push(done(21, 1, 1, Some("g"), 23));
         end.crashes_us = vec![15];
+    });
+}
+
+fn claim(times: (i64, i64), item: i64, attempt: u32, lease_us: i64) -> Op {
+    let call = Call::Claim {
+        queue: "q".to_owned(),
+        lease_us,
+    };
+    op(
+        "consumer",
+        times,
+        call,
+        Some(Answer::Claimed { item, attempt }),
+    )
+}
+
+/// The claims of item 3, of which the first one expires at 27, and of item 5, of which the first one fails at 20.
+fn with_claims(operations: &mut Vec<Op>) {
+    operations.extend([
+        claim((17, 18), 3, 1, 10),
+        claim((26, 29), 3, 2, 10),
+        claim((18, 19), 5, 1, 1000),
+        claim((22, 23), 5, 2, 1000),
+    ]);
+}
+
+#[test]
+fn claims_after_an_expiry_and_after_a_failure_are_accepted() {
+    let (mut operations, end) = honest();
+    with_claims(&mut operations);
+    assert_eq!(check(&operations, &end), []);
+}
+
+#[test]
+fn a_claim_before_the_expiry_of_another_is_rejected() {
+    // The answer came before the other claim can have expired.
+    rejects(LEASES, |operations, _| {
+        with_claims(operations);
+        operations.push(claim((20, 25), 3, 2, 10));
+    });
+    // Its handler began before that.
+    rejects(LEASES, |operations, _| {
+        with_claims(operations);
+        operations.retain(|operation| !matches!(operation.call, Call::Claim { .. }));
+        operations.push(claim((17, 18), 3, 1, 14));
+    });
+    // The handler was refused, which does not end the attempt.
+    rejects(LEASES, |operations, _| {
+        with_claims(operations);
+        operations[12] = handle((20, 22), 5, 1, None, Some(Answer::Refused));
+    });
+}
+
+#[test]
+fn a_claim_may_end_early_by_a_step_of_the_clock_or_a_crash() {
+    let (mut operations, mut end) = honest();
+    operations.push(claim((17, 18), 3, 1, 14));
+    assert_eq!(check(&operations, &end).len(), 1);
+    let step = ClockStep {
+        from_us: 19,
+        until_us: 21,
+        forward_us: 5,
+    };
+    end.clock = Clock::new(vec![step]);
+    assert_eq!(check(&operations, &end), []);
+    end.clock = Clock::default();
+    end.crashes_us = vec![20];
+    assert_eq!(check(&operations, &end), []);
+}
+
+#[test]
+fn two_claims_of_one_attempt_are_rejected() {
+    rejects(CLAIMS, |operations, _| {
+        with_claims(operations);
+        operations.push(claim((22, 25), 5, 2, 1000));
     });
 }
