@@ -12,7 +12,7 @@ use turno_testkit::history::{History, Violation, inbox, lock, once, outbox};
 use turno_testkit::sql::connect;
 
 use crate::application::Table;
-use crate::load::QUEUES;
+use crate::load::{LIMITED, MAX_RUNNING, QUEUES};
 use crate::run::Kept;
 
 /// Rows that are read at once.
@@ -100,6 +100,9 @@ pub async fn judge(kept: &Kept, folder: &Path) -> Result<Judged> {
     ));
     let mut end = rows.inbox(&turno).await?;
     end.crashes_us.clone_from(&kept.crashes_us);
+    end.clock = kept.clock.clone();
+    end.limits
+        .insert(LIMITED.to_owned(), usize::try_from(MAX_RUNNING)?);
     violations.extend(inbox::check(&history.inbox, &end));
     violations.extend(outbox::check(&history.outbox, &rows.outbox(&turno).await?));
     violations.extend(once::check(

@@ -6,12 +6,13 @@ mod once;
 pub mod outbox;
 mod server;
 
-pub use inbox::QUEUES;
+pub use inbox::{LIMITED, MAX_RUNNING, QUEUES, configure};
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use self::inbox::Interface;
 use anyhow::Result;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -114,7 +115,7 @@ impl Start {
             Role::Client => client(load, Events::Emitted).await,
             Role::RemoteClient => client(load, Events::None).await,
             Role::Server => server::serve(load, &self.server).await,
-            Role::Worker => inbox::work(&load).await,
+            Role::Worker => worker(load).await,
             Role::Relay => outbox::relay(&load, &self.broker).await,
             Role::Consumer => Ok(()),
         }
@@ -156,6 +157,22 @@ async fn client(load: Load, events: Events) -> Result<()> {
             tasks.spawn(outbox::emit(load.clone(), task));
         }
     }
+    if events == Events::None {
+        tasks.spawn(inbox::consume(load.clone(), Interface::Library));
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+/// Workers, and consumers that claim one item at a time.
+async fn worker(load: Load) -> Result<()> {
+    let mut tasks = JoinSet::new();
+    for interface in [Interface::Library, Interface::Sql, Interface::Sql] {
+        tasks.spawn(inbox::consume(load.clone(), interface));
+    }
+    tasks.spawn(async move { inbox::work(&load).await });
     while let Some(ended) = tasks.join_next().await {
         ended??;
     }
@@ -199,6 +216,14 @@ fn is_full(error: &Error) -> bool {
 fn unknown(pending: Pending, error: &anyhow::Error) {
     match error.downcast_ref::<Error>() {
         Some(error) => failed(pending, error),
+        None if is_invalid(error) => pending.answer(Answer::Broken(format!("{error:#}"))),
         None => pending.answer(Answer::Unknown(format!("{error:#}"))),
     }
+}
+
+/// Whether PostgreSQL did not accept a statement or its arguments, which no fault explains.
+fn is_invalid(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<tokio_postgres::Error>();
+    let code = error.and_then(tokio_postgres::Error::code);
+    code.is_some_and(|code| ["22", "23", "42"].contains(&&code.code()[..2]))
 }

@@ -20,7 +20,7 @@ use turno_testkit::{PostgresServer, RabbitMq, TcpProxy, free_port};
 use crate::application::Table;
 use crate::fault::{Fault, Postgres, StoreServer, World};
 use crate::judge;
-use crate::load::{DEFAULT_PAUSE, Role};
+use crate::load::{self, DEFAULT_PAUSE, Role};
 use crate::plant::{PLANTS, Plant};
 use crate::processes::{Parameters, Slot};
 use crate::report::{Made, Report};
@@ -264,6 +264,7 @@ impl Campaign {
         };
         let turno = Turno::connect(&direct).await?;
         judge::prepare(&direct).await?;
+        load::configure(&turno).await?;
         if let Some(plant) = options.plant {
             plant.apply(&direct).await?;
         }

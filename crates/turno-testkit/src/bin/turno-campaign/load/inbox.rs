@@ -6,23 +6,48 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::json;
 use tokio::sync::Mutex;
-use turno::inbox::{Item, Job};
+use turno::Turno;
+use turno::inbox::{ClaimId, Failure, Item, Job, Rate, SettingsChange};
 use turno_testkit::history::inbox::{Answer, Call};
 use turno_testkit::history::{self, Pending};
 
 use super::{Load, epoch, failed, pause, unknown};
-use crate::application::{Application, Ended, Part, Table, Wanted};
+use crate::application::{Application, Claimed, Ended, Part, Table, Wanted};
 
-/// Queues: without groups, so that items are claimed side by side; with groups; and with both.
-pub const QUEUES: [&str; 3] = ["plain", "grouped", "mixed"];
+/// Queues: without groups, so that items are claimed side by side; with groups; with both; one whose items are claimed by calls, one
+/// at a time; and one with settings.
+pub const QUEUES: [&str; 5] = ["plain", "grouped", "mixed", SINGLE, LIMITED];
+const SINGLE: &str = "single";
+/// The queue with settings.
+pub const LIMITED: &str = "limited";
+/// How many items of the limited queue may run at a time.
+pub const MAX_RUNNING: u32 = 4;
+/// How many of them may begin in a second.
+const MAX_PER_SECOND: u32 = 100;
+/// The longest handler of the limited queue, without those that outlive their claims.
+const LIMITED_WORK: Duration = Duration::from_millis(20);
 /// Groups of a queue, and keys of an epoch.
 const GROUPS: usize = 12;
 const KEYS: usize = 10;
 const LEASE: Duration = Duration::from_millis(800);
+/// Lease of claims by calls, which are not extended in the background.
+const SINGLE_LEASE: Duration = Duration::from_millis(500);
+/// Longest wait of a claim by a call.
+const CLAIM_WAIT: Duration = Duration::from_millis(200);
 /// Pause before a retry.
 const RETRY: Duration = Duration::from_millis(20);
 /// Connections of the handlers of a process.
 const CONNECTIONS: usize = 4;
+
+/// Sets what the load expects of the queues.
+pub async fn configure(turno: &Turno) -> Result<()> {
+    let rate = Rate::new(MAX_PER_SECOND, Duration::from_secs(1)).burst(MAX_RUNNING);
+    let change = SettingsChange::default()
+        .max_running(MAX_RUNNING)
+        .rate(rate);
+    turno.inbox(LIMITED).configure(change).await?;
+    Ok(())
+}
 
 pub async fn push(load: Load, task: usize) -> Result<()> {
     let mut number = 0;
@@ -93,8 +118,155 @@ pub async fn work(load: &Load) -> Result<()> {
                 .await
         }
     };
-    tokio::try_join!(work("plain", 0), work("grouped", 10), work("mixed", 4))?;
+    tokio::try_join!(
+        work("plain", 0),
+        work("grouped", 10),
+        work("mixed", 4),
+        work(LIMITED, 2)
+    )?;
     Ok(())
+}
+
+/// How a consumer claims and completes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interface {
+    Library,
+    /// The SQL functions; on SQLite the library.
+    Sql,
+}
+
+/// Claims one item at a time, and completes it in a transaction, as an application without a worker.
+pub async fn consume(load: Load, interface: Interface) -> Result<()> {
+    let mut application = Application::open(&load.url)?;
+    let interface = match application {
+        Application::Postgres { .. } => interface,
+        Application::Sqlite(_) => Interface::Library,
+    };
+    while !load.stop.is_cancelled() {
+        match claim(&load, &mut application, interface).await {
+            Some(claimed) => consume_one(&load, &mut application, interface, &claimed).await,
+            None => pause().await,
+        }
+    }
+    Ok(())
+}
+
+async fn claim(
+    load: &Load,
+    application: &mut Application,
+    interface: Interface,
+) -> Option<Claimed> {
+    let pending = call(
+        load,
+        Call::Claim {
+            queue: SINGLE.to_owned(),
+            lease_us: i64::try_from(SINGLE_LEASE.as_micros()).unwrap_or(i64::MAX),
+        },
+    );
+    let claimed = match interface {
+        Interface::Sql => application.claim(SINGLE, SINGLE_LEASE).await,
+        Interface::Library => claim_by_library(load).await,
+    };
+    match claimed {
+        Ok(Some(claimed)) => {
+            record(
+                pending,
+                Answer::Claimed {
+                    item: claimed.claim.item.0,
+                    attempt: claimed.attempt,
+                },
+            );
+            Some(claimed)
+        }
+        Ok(None) => {
+            record(pending, Answer::Empty);
+            None
+        }
+        Err(error) => {
+            unknown(pending, &error);
+            None
+        }
+    }
+}
+
+async fn claim_by_library(load: &Load) -> Result<Option<Claimed>> {
+    let mut claim = load.turno.inbox(SINGLE).claim().lease(SINGLE_LEASE);
+    if fastrand::u8(..4) == 0 {
+        claim = claim.wait(CLAIM_WAIT);
+    }
+    let Some(item) = claim.take().await?.pop() else {
+        return Ok(None);
+    };
+    Ok(Some(Claimed {
+        claim: item.claim,
+        attempt: item.attempt,
+        payload: serde_json::from_str(&item.payload)?,
+    }))
+}
+
+async fn consume_one(
+    load: &Load,
+    application: &mut Application,
+    interface: Interface,
+    claimed: &Claimed,
+) {
+    let choice = fastrand::u8(..20);
+    if choice == 0 {
+        // It is never completed, and its claim expires.
+        return;
+    }
+    let claim = claimed.claim;
+    let name = claimed.payload["name"].as_str().unwrap_or_default();
+    let pending = call(
+        load,
+        Call::Handle {
+            queue: SINGLE.to_owned(),
+            name: name.to_owned(),
+            item: claim.item.0,
+            attempt: claimed.attempt,
+            group: None,
+        },
+    );
+    let inbox = load.turno.inbox(SINGLE);
+    match choice {
+        1 => return fail(load, claim, pending).await,
+        // It outlives its claim.
+        2 | 3 => tokio::time::sleep(SINGLE_LEASE * 5 / 4).await,
+        4 | 5 => {
+            tokio::time::sleep(SINGLE_LEASE / 2).await;
+            // If that fails, the claim expires.
+            let _ = inbox.extend(&[claim], SINGLE_LEASE).await;
+            tokio::time::sleep(SINGLE_LEASE * 3 / 4).await;
+        }
+        6..=8 => tokio::time::sleep(SINGLE_LEASE / 10).await,
+        _ => {}
+    }
+    let part = match interface {
+        Interface::Sql => Part::CompleteBySql(claim),
+        Interface::Library => Part::CompleteClaim(&inbox, claim),
+    };
+    let attempt = claimed.attempt.to_string();
+    match application
+        .write(Table::Handled, name, &attempt, part, Wanted::Commit)
+        .await
+    {
+        Ok(Ended::Committed { commit_us }) => record(pending, Answer::Completed { commit_us }),
+        Ok(Ended::Lost | Ended::RolledBack) => record(pending, Answer::Refused),
+        Err(error) => unknown(pending, &error),
+    }
+}
+
+async fn fail(load: &Load, claim: ClaimId, pending: Pending) {
+    let failure = Failure {
+        error: "one of the attempts that fail".to_owned(),
+        retry_in: Some(RETRY),
+        ..Failure::from(claim)
+    };
+    match load.turno.inbox(SINGLE).fail(&[failure]).await {
+        Ok(settled) if settled.stale.is_empty() => record(pending, Answer::Failed),
+        Ok(_) => record(pending, Answer::Refused),
+        Err(error) => failed(pending, &error),
+    }
 }
 
 async fn handle(
@@ -132,6 +304,7 @@ async fn handle_one(
         }
         // It outlives its claim, sometimes.
         1 => tokio::time::sleep(LEASE / 2).await,
+        _ if queue == LIMITED => tokio::time::sleep(LIMITED_WORK.mul_f64(fastrand::f64())).await,
         _ => {}
     }
     let attempt = job.attempt().to_string();
