@@ -50,8 +50,8 @@ cargo xtask COMMAND
                   random work on all parts from several processes with faults, until the time is over; then check the
                   recorded history. The store is postgres or sqlite. Another run with the seed makes the same faults;
                   of several runs, each has the next seed. --pause: longest pause between two calls, in milliseconds
-  campaign plants [--minutes 2]
-                  a campaign with each known bug, which must be found
+  campaign plants [--minutes 2] [--seed N] [--plant NAME]
+                  short campaigns with each known bug, which must be found in so many minutes
   mutants [NAME] [--shard K/N] [--list]
                   make one small mistake after the other in the SQL functions, or in those whose name contains NAME, and
                   print the mistakes that no test notices. --shard 0/8 is the first of 8 parts

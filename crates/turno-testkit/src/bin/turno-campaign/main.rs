@@ -1,6 +1,7 @@
 //! A campaign of faults: `turno-campaign run [--minutes N] [--runs N] [--seed S] [--pause MS] [--store postgres|sqlite] [--plant BUG] [--report FILE]`
 //! runs a random mix of work on all four parts of Turno from several processes, makes faults, and checks the recorded history.
-//! `turno-campaign plants [--minutes N]` does so with each known bug, and all must be found.
+//! `turno-campaign plants [--minutes N] [--seed S] [--pause MS] [--plant BUG]` does so with each known bug, and each must be found in that
+//! time.
 //!
 //! `turno-campaign load ROLE STORE_URL BROKER_URL SERVER_ADDRESS FOLDER NAME SEED PAUSE` is one of these processes. It prints `ready` first, ends
 //! gracefully on SIGTERM, and at once when its input ends.

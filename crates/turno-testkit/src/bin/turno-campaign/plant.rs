@@ -1,7 +1,8 @@
 //! Planted bugs: known mistakes, which a campaign must find.
 //!
 //! Most are a replacement in the definition of an SQL function, in the database of the campaign and nowhere else. If the text is not
-//! there, planting fails, so a bug cannot vanish unnoticed when the function changes. A bug of the relay is a sink of the campaign.
+//! there, planting fails, so a bug cannot vanish unnoticed when the function changes. One is a setting of that database, and a bug of the
+//! relay is a sink of the campaign.
 
 use anyhow::{Context, Result};
 use turno_testkit::sql::{connect, replace_in_function};
@@ -18,6 +19,8 @@ pub struct Plant {
 enum Bug {
     /// Functions in which it is, and what is replaced by what.
     Sql(&'static [(&'static str, &'static str, &'static str)]),
+    /// A setting that is left on all sessions of the database.
+    Setting(&'static str),
     /// The relays mark events as published before the broker has confirmed them.
     EarlyMark,
 }
@@ -108,6 +111,14 @@ pub const PLANTS: &[Plant] = &[
         bug: Bug::Sql(&[("inbox_busy", "b.queue_id = inbox_busy.queue_id", "false")]),
     },
     Plant {
+        name: "one-running-too-many",
+        bug: Bug::Sql(&[(
+            "inbox_admitted",
+            "(settings->>'max_running')::bigint",
+            "(settings->>'max_running')::bigint + 1",
+        )]),
+    },
+    Plant {
         name: "outbox-without-order",
         bug: Bug::Sql(&[("outbox_claim", "outbox_claim.in_order)", "false)")]),
     },
@@ -149,11 +160,7 @@ pub const PLANTS: &[Plant] = &[
     },
     Plant {
         name: "commit-is-not-durable",
-        bug: Bug::Sql(&[(
-            "inbox_push_batch",
-            "begin\n",
-            "begin\n  perform set_config('synchronous_commit', 'off', true);\n",
-        )]),
+        bug: Bug::Setting("synchronous_commit = off"),
     },
     Plant {
         name: "relay-marks-before-the-confirm",
@@ -171,14 +178,24 @@ impl Plant {
             .with_context(|| format!("--plant is one of {}", names.join(", ")))
     }
 
-    /// Changes the functions in a database.
+    /// Changes the functions or settings of a database.
     pub async fn apply(self, url: &str) -> Result<()> {
-        let Bug::Sql(changes) = self.bug else {
-            return Ok(());
-        };
         let client = connect(url).await?;
-        for (function, from, to) in changes {
-            replace_in_function(&client, function, from, to).await?;
+        match self.bug {
+            Bug::Sql(changes) => {
+                for (function, from, to) in changes {
+                    replace_in_function(&client, function, from, to).await?;
+                }
+            }
+            Bug::Setting(setting) => {
+                let database: String = client
+                    .query_one("select current_database()", &[])
+                    .await?
+                    .get(0);
+                let alter = format!("alter database {database} set {setting}");
+                client.batch_execute(&alter).await?;
+            }
+            Bug::EarlyMark => {}
         }
         Ok(())
     }

@@ -34,6 +34,8 @@ const PROCESSES: [(Role, usize); 6] = [
     (Role::Worker, 2),
     (Role::Relay, 2),
 ];
+/// Length of each of the campaigns that look for a known bug.
+const PLANT_MINUTES: f64 = 0.5;
 /// Longest pause between two faults.
 const MAX_PAUSE_MS: u64 = 1500;
 /// How long the work that is left when the faults have ended may make no progress.
@@ -148,33 +150,55 @@ impl Options {
         Ok(())
     }
 
-    /// Runs a campaign for each known bug, and prints which promise it breaks.
+    /// Looks for each known bug, or for one, with short campaigns one after the other, and prints which promise it breaks and how many
+    /// minutes of campaign it took. Each campaign has the next seed.
     ///
     /// # Errors
-    /// Returns an error if a bug was not found, or if a campaign itself failed.
+    /// Returns an error if a bug was not found in `minutes`, or if a campaign itself failed.
     pub async fn plants(self) -> Result<()> {
-        println!("| bug | breaks | violations |\n|---|---|---|");
+        println!("| bug | broken promise | violations | minutes |\n|---|---|---|---|");
         let mut missed = Vec::new();
         for plant in PLANTS {
-            let options = Options {
-                plant: Some(*plant),
-                ..self.clone()
-            };
-            let report = options.campaign(&tempfile::tempdir()?).await;
-            let report = report.with_context(|| format!("with the bug {}", plant.name))?;
-            let violations = &report.judged.violations;
+            if self.plant.is_some_and(|only| only.name != plant.name) {
+                continue;
+            }
+            let (violations, minutes) = self.find(*plant).await?;
             let promises: BTreeSet<&str> = violations.iter().map(|one| one.promise).collect();
             let broken = match Vec::from_iter(promises) {
-                none if none.is_empty() => "nothing".to_owned(),
+                none if none.is_empty() => "not found".to_owned(),
                 promises => promises.join("; "),
             };
-            println!("| {} | {broken} | {} |", plant.name, violations.len());
+            let (name, count) = (plant.name, violations.len());
+            println!("| {name} | {broken} | {count} | {minutes} |");
             if violations.is_empty() {
                 missed.push(plant.name);
             }
         }
         ensure!(missed.is_empty(), "not found: {}", missed.join(", "));
         Ok(())
+    }
+
+    /// Campaigns with a known bug, until one finds it. Returns its violations, and the minutes of all.
+    async fn find(&self, plant: Plant) -> Result<(Vec<Violation>, f64)> {
+        let mut minutes = 0.0;
+        for seed in self.seed.. {
+            let options = Options {
+                seed,
+                plant: Some(plant),
+                minutes: PLANT_MINUTES.min(self.minutes - minutes),
+                ..self.clone()
+            };
+            minutes += options.minutes;
+            let report = options.campaign(&tempfile::tempdir()?).await;
+            let report = report.with_context(|| format!("with the bug {}", plant.name))?;
+            // Which operations show the bug.
+            eprintln!("{}, seed {seed}: {report}", plant.name);
+            let violations = report.judged.violations;
+            if !violations.is_empty() || minutes >= self.minutes {
+                return Ok((violations, minutes));
+            }
+        }
+        Ok((Vec::new(), minutes))
     }
 
     /// Whether the clock of PostgreSQL is set: in every other campaign.
