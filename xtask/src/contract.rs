@@ -1,7 +1,6 @@
 //! Checks the HTTP contract as a client: Schemathesis sends running servers requests that their own description allows, and
 //! others that it does not. See `xtask/schemathesis`.
 
-mod background;
 mod tools;
 
 use std::env;
@@ -12,8 +11,8 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use self::background::Background;
 use self::tools::Tools;
+use crate::background::Background;
 
 /// Folder with the configuration of Schemathesis and the rules that hold by design. Findings are reproduced from here.
 const FOLDER: &str = "xtask/schemathesis";

@@ -1,5 +1,6 @@
 //! Commands for developers and CI: `cargo xtask test`, `cargo xtask bench`.
 
+mod background;
 mod bench;
 mod contract;
 mod deny;
@@ -52,9 +53,10 @@ cargo xtask COMMAND
                   of several runs, each has the next seed. --pause: longest pause between two calls, in milliseconds
   campaign plants [--minutes 2] [--seed N] [--plant NAME]
                   short campaigns with each known bug, which must be found in so many minutes
-  mutants [NAME] [--shard K/N] [--list]
+  mutants [NAME] [--shard K/N] [--minutes N] [--list]
                   make one small mistake after the other in the SQL functions, or in those whose name contains NAME, and
-                  print the mistakes that no test notices. --shard 0/8 is the first of 8 parts
+                  print the mistakes that no test notices. --shard 0/8 tries every eighth; --minutes: start no other after so
+                  long. The first run records which test calls which function
   fuzz [TARGET] [--minutes 10]
                   run a fuzz target, or each of them, for so long, and keep the inputs that reach new code in fuzz/corpus
   bench [ARGS…]   run the side-by-side benchmarks; ARGS go to turno-bench
@@ -126,7 +128,7 @@ fn run(command: Option<&str>, arguments: &[String]) -> Result<()> {
         }
         Some("mutants") => {
             steps::step("what the tests need", || needs::provide(needs::TEST))?;
-            steps::step("mutants", || mutants::run(arguments))
+            steps::mutants(arguments)
         }
         Some("fuzz") => {
             steps::step("what the build needs", || needs::provide(needs::BUILD))?;

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -113,9 +113,11 @@ fn on(programs: &[Program], versions: &[Version]) -> Vec<Program> {
     versions.iter().flat_map(on_version).collect()
 }
 
-/// Returns all test programs of the workspace.
-pub fn tests() -> Result<Vec<Program>> {
-    built(&TESTED)
+/// Returns these test programs of the workspace.
+pub fn tests(names: &[&str]) -> Result<Vec<Program>> {
+    let targets = names.iter().flat_map(|name| ["--test", name]);
+    let selection: Vec<&str> = TESTED.into_iter().chain(targets).collect();
+    built(&selection)
 }
 
 fn selected(programs: &[Program], selection: Selection) -> impl Iterator<Item = Program> {
@@ -202,6 +204,10 @@ fn run_at_once(programs: Vec<Program>, at_once: usize) -> Vec<String> {
 impl Program {
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub fn executable(&self) -> &Path {
+        &self.executable
     }
 
     /// Returns the command that runs it, as cargo would.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::contract::Questions;
-use crate::{bench, contract, deny, dist, peers, postgres, programs, words};
+use crate::{bench, contract, deny, dist, mutants, peers, postgres, programs, words};
 
 /// Packages to test: all but the benchmarks, which compare with software that the tests do not need and are in their own
 /// workspace.
@@ -156,6 +156,15 @@ pub fn campaign(arguments: &[String]) -> Result<()> {
     }
     command.args(arguments);
     step("the campaign", || run(&mut command))
+}
+
+/// Tries mutants of the SQL functions.
+pub fn mutants(arguments: &[String]) -> Result<()> {
+    step("build the servers", || {
+        let program = ["--bin", "turno-servers"];
+        linted(&[&["build"], &TESTED[..], &program].concat())
+    })?;
+    step("mutants", || mutants::run(arguments))
 }
 
 /// Builds the release package, with `program` or with a new build.

@@ -1,22 +1,31 @@
 //! Databases with the schema. They are copied, because creating the schema takes longer than most tests.
 
 use std::sync::OnceLock;
-use std::{env, fs, process, thread};
+use std::{env, thread};
 
 use turno::Turno;
 
 use crate::server::PostgresServer;
 
+/// Variable with the URL of a database with the schema on a running server. `cargo xtask mutants` sets it to one with a changed
+/// function.
+const TEMPLATE: &str = "TURNO_TEST_TEMPLATE";
+
 /// Creates a database with the schema on the server that all tests of this process share, and returns its URL.
+///
+/// If `TURNO_TEST_TEMPLATE` is the URL of a database, it is a copy of that one, on its server.
 ///
 /// # Panics
 ///
 /// Panics if the schema cannot be created, or not be copied.
 #[track_caller]
 pub fn migrated_database() -> String {
-    static TEMPLATE: OnceLock<String> = OnceLock::new();
+    static OWN: OnceLock<String> = OnceLock::new();
+    if let Ok(template) = env::var(TEMPLATE) {
+        return PostgresServer::copy_on_running_server(&template);
+    }
     let server = PostgresServer::shared();
-    let template = TEMPLATE.get_or_init(|| {
+    let template = OWN.get_or_init(|| {
         let url = server.create_database();
         let migrate = || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -26,7 +35,6 @@ pub fn migrated_database() -> String {
             runtime.block_on(async {
                 let migrated = Turno::connect(&url).await;
                 migrated.expect("the schema can be created").close().await;
-                mutate(&url).await;
             });
         };
         // On a separate thread, because the first caller may be in a runtime already.
@@ -34,17 +42,4 @@ pub fn migrated_database() -> String {
         url
     });
     server.copy_database(template)
-}
-
-/// Runs the statements of the file that `TURNO_TEST_SQL` names: a function with a mistake, of `cargo xtask mutants`.
-async fn mutate(url: &str) {
-    let Some(file) = env::var_os("TURNO_TEST_SQL") else {
-        return;
-    };
-    let sql = fs::read_to_string(file).expect("the file of the mutant can be read");
-    let client = crate::sql::client(url).await;
-    if let Err(error) = client.batch_execute(&sql).await {
-        eprintln!("TURNO_TEST_SQL is not valid: {error:?}");
-        process::exit(1);
-    }
 }

@@ -164,6 +164,7 @@ fn whole(text: &str) -> Option<(&str, &str)> {
     let goes_on = depth(condition) > 0
         || condition.ends_with(" and")
         || condition.ends_with(" or")
+        || condition == "case"
         || condition.is_empty();
     (!goes_on).then(|| (condition, &text[condition.len()..]))
 }

@@ -27,6 +27,11 @@ fn start(kind: &str) -> Result<Box<dyn Any>> {
             println!("{}", server.create_database());
             Box::new((server, pooler))
         }
+        #[cfg(feature = "suite")]
+        "migrated" => {
+            println!("{}", turno_testkit::migrated_database());
+            Box::new(())
+        }
         "rabbitmq" => Box::new(RabbitMq::start()?),
         "nats" => Box::new(Nats::start()?),
         other => bail!("there is no server {other:?} to start"),

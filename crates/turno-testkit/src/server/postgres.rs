@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::process::Signal;
+use tokio_postgres::Config;
 
 use super::programs::{self, Postgres};
 use super::supervised::Supervised;
@@ -296,30 +297,11 @@ impl PostgresServer {
     ///
     /// Returns an error if a statement fails; the message has the server's error.
     pub fn administer(&self, sql: &str) -> Result<()> {
-        let mut config = tokio_postgres::Config::new();
+        let mut config = Config::new();
         // Through its socket, which needs no password even if the port does.
         config.host_path(self.folder()).port(self.port);
         config.user("postgres").dbname("postgres");
-        let run = async {
-            let (client, connection) = config.connect(tokio_postgres::NoTls).await?;
-            let connection = tokio::spawn(connection);
-            let ran = client.batch_execute(sql).await;
-            drop(client);
-            // It has ended, with an error only if the statement had one.
-            let _ = connection.await;
-            ran
-        };
-        // On its own thread, because the caller may be inside a runtime.
-        let ran = std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()?;
-                runtime.block_on(run).map_err(described)
-            });
-            thread.join()
-        });
-        ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        run_alone(&config, sql)
     }
 
     /// Returns the server that all tests of this process share. The first call starts it. Do not stop or kill it.
@@ -380,6 +362,33 @@ impl PostgresServer {
                 Ok(url) => Some(url),
                 Err(error) if error.contains("being accessed by other users") => None,
                 Err(error) => panic!("could not copy {url}: {error}"),
+            }
+        })
+    }
+
+    /// Creates a copy of a database on a server that another process has started, as soon as it has no connections any more, and
+    /// returns the URL of the copy. Its name begins with that of the database.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server does not create it; the message has the server's error.
+    #[track_caller]
+    pub fn copy_on_running_server(url: &str) -> String {
+        static COPIES: AtomicU64 = AtomicU64::new(0);
+        let (server, template) = url.rsplit_once('/').unwrap_or((url, url));
+        let number = COPIES.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!("{template}_{}_{number}", std::process::id());
+        let mut superuser = match url.parse::<Config>() {
+            Ok(config) => config,
+            Err(error) => panic!("{url} is not the URL of a database: {error}"),
+        };
+        superuser.user("postgres").dbname("postgres");
+        let create = format!("create database {name} owner {OWNER} template {template}");
+        eventually(COPY_TIMEOUT, "a copy of a database", || {
+            match run_alone(&superuser, &create) {
+                Ok(()) => Some(format!("{server}/{name}")),
+                Err(error) if is_in_use(&error) => None,
+                Err(error) => panic!("could not copy {url}: {error:#}"),
             }
         })
     }
@@ -555,6 +564,35 @@ fn command(server: &Supervised, programs: &Postgres, clock: Clock) -> Result<Vec
 
 fn data(server: &Supervised) -> PathBuf {
     server.folder().join("data")
+}
+
+/// Runs statements in a connection of their own.
+fn run_alone(config: &Config, sql: &str) -> Result<()> {
+    let run = async {
+        let (client, connection) = config.connect(tokio_postgres::NoTls).await?;
+        let connection = tokio::spawn(connection);
+        let ran = client.batch_execute(sql).await;
+        drop(client);
+        // It has ended, with an error only if the statement had one.
+        let _ = connection.await;
+        ran
+    };
+    // On its own thread, because the caller may be inside a runtime.
+    let ran = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(run).map_err(described)
+        });
+        thread.join()
+    });
+    ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Returns whether a database could not be copied because it has connections.
+fn is_in_use(error: &anyhow::Error) -> bool {
+    format!("{error:#}").contains("being accessed by other users")
 }
 
 fn text(path: &Path) -> String {

@@ -1,6 +1,7 @@
 //! The SQL interface: the functions of schema `turno`, as any language calls them.
 
 mod calls;
+mod clocks;
 mod due_later;
 mod ended_claims;
 mod late_looks;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 use turno::Wakers;
-use turno_testkit::{PostgresServer, Sql as _};
+use turno_testkit::Sql as _;
+use turno_testkit::conformance::TestStore;
 
 use super::test_store;
 
@@ -30,13 +31,14 @@ const NOTIFIES: &[&str] = &[
 ];
 
 /// Listens as a role without any right in schema `turno`, until the client is dropped.
-pub(crate) async fn stranger(url: &str) -> (Client, UnboundedReceiver<(String, String)>) {
-    let database = url.rsplit('/').next().unwrap();
+pub(crate) async fn stranger(
+    test_store: &TestStore,
+) -> (Client, UnboundedReceiver<(String, String)>) {
+    let database = test_store.url().rsplit('/').next().unwrap();
     let role = format!("stranger_{database}");
-    PostgresServer::shared()
-        .administer(&format!("create role {role} login"))
-        .unwrap();
-    let url = PostgresServer::shared().url_as(&role, database);
+    let superuser = test_store.postgres_connection_as("postgres").await;
+    superuser.run(&format!("create role {role} login")).await;
+    let url = test_store.url_as(&role);
     let (client, mut connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     let (tell, heard) = unbounded_channel();
     tokio::spawn(async move {
@@ -56,7 +58,7 @@ pub(crate) async fn stranger(url: &str) -> (Client, UnboundedReceiver<(String, S
 #[tokio::test]
 async fn a_role_without_rights_hears_no_names() {
     let (test_store, client) = test_store().await;
-    let (_stranger, mut heard) = stranger(test_store.url()).await;
+    let (_stranger, mut heard) = stranger(&test_store).await;
     for queue in ["secret queue", "$outbox"] {
         let idle = format!("select turno.inbox_idle('{queue}', '1 minute')");
         client.run(&idle).await;
@@ -97,7 +99,7 @@ async fn a_role_without_rights_hears_no_names() {
 #[tokio::test]
 async fn no_notification_is_sent_if_no_process_waits() {
     let (test_store, client) = test_store().await;
-    let (_stranger, mut heard) = stranger(test_store.url()).await;
+    let (_stranger, mut heard) = stranger(&test_store).await;
     for number in 1..=3 {
         let held = format!(
             "select turno.lock_acquire('secret/{number}', owner => 'secret'); select turno.once_begin('secret {number}')"
@@ -118,7 +120,7 @@ async fn no_notification_is_sent_if_no_process_waits() {
 #[tokio::test]
 async fn no_notification_is_sent_while_a_worker_polls() {
     let (test_store, client) = test_store().await;
-    let (_stranger, mut heard) = stranger(test_store.url()).await;
+    let (_stranger, mut heard) = stranger(&test_store).await;
     let push = "select turno.inbox_push('secret queue', '1')";
     let emit = "select turno.outbox_emit('secret.event', '1')";
     for queue in ["secret queue", "$outbox"] {

@@ -205,7 +205,7 @@ async fn heard(client: &Client, notes: &mut UnboundedReceiver<(String, String)>)
 #[tokio::test]
 async fn the_end_of_a_limited_item_notifies() {
     let (test_store, client) = test_store().await;
-    let (_stranger, mut notes) = stranger(test_store.url()).await;
+    let (_stranger, mut notes) = stranger(&test_store).await;
     push(&client, 6).await;
     client
         .run("select turno.inbox_idle('work', '1 minute')")
