@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::change::Mutant;
 use super::suite::Test;
 
+/// Tests that read the definitions of all functions, and need not call them.
+const READ_DEFINITIONS: &[&str] = &["clocks::no_function_reads_the_time_of_the_transaction"];
 /// Number of tests of the same function, and of the same file, that run first.
 const KILLERS_TRIED: usize = 3;
 
@@ -71,7 +73,10 @@ impl Records {
     /// Returns the tests that may notice a mutant, those first that most probably do: those that killed mutants of the same
     /// function and of the same file, then by duration.
     pub fn tests_of(&self, mutant: &Mutant) -> Vec<Test> {
-        let calls = |test: &&Test| test.functions.contains(&mutant.function);
+        let may_notice = |test: &&Test| {
+            test.functions.contains(&mutant.function)
+                || READ_DEFINITIONS.contains(&test.name.as_str())
+        };
         let mut rank: HashMap<&str, usize> = HashMap::new();
         let latest = self.killers.iter().rev();
         let of_function = latest
@@ -82,7 +87,7 @@ impl Records {
             let next = rank.len();
             rank.entry(test).or_insert(next);
         }
-        let mut tests: Vec<Test> = self.tests.iter().filter(calls).cloned().collect();
+        let mut tests: Vec<Test> = self.tests.iter().filter(may_notice).cloned().collect();
         tests.sort_by_key(|test| {
             let rank = rank.get(test.name.as_str()).copied();
             let rank = rank.filter(|rank| *rank < 2 * KILLERS_TRIED);

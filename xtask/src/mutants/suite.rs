@@ -77,7 +77,10 @@ impl Suite {
             Ok(format!("{:?} {}", file.modified()?, file.len()))
         };
         let parts: Result<Vec<_>> = self.programs.iter().map(identify).collect();
-        Ok(parts?.join(", "))
+        let mut parts = parts?;
+        // cargo lists them in the order in which it has built them.
+        parts.sort();
+        Ok(parts.join(", "))
     }
 
     /// Returns the program and the name of each test.
@@ -211,8 +214,7 @@ fn first_failure(mut child: Child, longest: Duration) -> Result<Outcome> {
 /// Returns the name of a test if this line of a program says that it failed.
 fn failed_test(line: &str) -> Option<&str> {
     let test = line.strip_prefix("test ")?.trim_end();
-    let name = test.strip_suffix("FAILED")?.split_whitespace().next();
-    name
+    test.strip_suffix("FAILED")?.split_whitespace().next()
 }
 
 #[cfg(test)]
