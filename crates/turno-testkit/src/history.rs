@@ -15,7 +15,9 @@ pub mod outbox;
 mod record;
 
 pub use self::clock::{Clock, ClockStep};
-pub use self::record::{Answer, Call, Entry, History, Operation, Pending, Recorder};
+pub use self::record::{
+    Answer, Call, Entry, History, Operation, Pending, Recorder, is_full, name_in,
+};
 
 /// A broken promise, in words.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

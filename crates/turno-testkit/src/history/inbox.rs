@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use turno::Turno;
+use turno::inbox::ItemState;
 
-use super::{Clock, Operation, Violation};
+use super::{Clock, Operation, Violation, name_in};
 
 /// What a process asks of the inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +84,7 @@ pub enum Answer {
 }
 
 /// An effect in the application's own table, in the order of commits.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Effect {
     /// Name of the item.
     pub name: String,
@@ -107,6 +110,26 @@ pub struct End {
 }
 
 impl End {
+    /// Reads the names of the items that are left in these queues.
+    ///
+    /// # Errors
+    /// Returns an error if the store is unavailable, or if a payload has no name.
+    pub async fn read(turno: &Turno, queues: &[&str]) -> Result<Self> {
+        let mut end = End::default();
+        for queue in queues {
+            for state in [
+                ItemState::Pending,
+                ItemState::Scheduled,
+                ItemState::Processing,
+            ] {
+                end.waiting.extend(names(turno, queue, state).await?);
+            }
+            let dead = names(turno, queue, ItemState::Failed).await?;
+            end.dead.extend(dead);
+        }
+        Ok(end)
+    }
+
     /// Whether the store crashed after the claim of an attempt whose handler began at `began_us`, and before `until_us`.
     fn crashed(&self, began_us: i64, until_us: i64) -> bool {
         let since_us = began_us.saturating_sub(CLAIMED_BEFORE_US);
@@ -116,19 +139,42 @@ impl End {
     }
 }
 
+/// Rows that are read at once.
+const PAGE: u32 = 1000;
+
+/// Names of the items of a state.
+async fn names(turno: &Turno, queue: &str, state: ItemState) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut after = None;
+    loop {
+        let page = turno.inbox(queue).list(state, after, PAGE).await?;
+        let Some(last) = page.last() else {
+            return Ok(names);
+        };
+        after = Some(last.id);
+        for item in &page {
+            names.push(name_in(item.payload.as_deref())?);
+        }
+    }
+}
+
 /// How long before its handler an item may have been claimed: workers claim in advance, and are stopped for some seconds.
 const CLAIMED_BEFORE_US: i64 = 10_000_000;
 
 type Op = Operation<Call, Answer>;
 
-const NOT_LOST: &str = "inbox: no item is lost";
-const ONCE: &str = "inbox: an item is completed at most once";
+/// Promise: each item whose push was acknowledged is completed, waiting or dead.
+pub const NOT_LOST: &str = "inbox: no item is lost";
+/// Promise: an item is completed at most once, and then it is not there any more.
+pub const ONCE: &str = "inbox: an item is completed at most once";
 const NOT_INVENTED: &str = "inbox: only what was pushed runs";
 const KEYS: &str = "inbox: one item for a key";
-const CLAIMS: &str = "inbox: one live claim";
+/// Promise: an attempt that is completed is the newest one.
+pub const CLAIMS: &str = "inbox: one live claim";
 const LEASES: &str = "inbox: a claim is kept for its lease";
 const EFFECTS: &str = "inbox: an effect is there if and only if the item was completed";
-const ORDER: &str = "inbox: a group runs in order";
+/// Promise: items of a group are completed in the order of their pushes.
+pub const ORDER: &str = "inbox: a group runs in order";
 const ALONE: &str = "inbox: a group runs one at a time";
 const LIMITS: &str = "inbox: limits are kept";
 

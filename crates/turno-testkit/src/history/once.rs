@@ -83,7 +83,7 @@ impl Call {
 }
 
 /// An effect in the application's own table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Effect {
     /// Key of the request.
     pub key: String,
@@ -96,8 +96,10 @@ const MAX_STEPS: usize = 2_000_000;
 
 type Op = Operation<Call, Answer>;
 
-const ONE_ANSWER: &str = "once: one run, one answer";
-const EFFECTS: &str = "once: an effect is there exactly once";
+/// Promise: the answers of a key are those of one run at a time, whose answer all later callers get.
+pub const ONE_ANSWER: &str = "once: one run, one answer";
+/// Promise: a run that is completed has its effect, no other run has one, and no key has two.
+pub const EFFECTS: &str = "once: an effect is there exactly once";
 
 /// Checks all operations and the effects.
 pub fn check(operations: &[Op], effects: &[Effect], clock: &Clock) -> Vec<Violation> {

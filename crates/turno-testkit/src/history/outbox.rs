@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use turno::Turno;
+use turno::outbox::EventState;
 
-use super::{Operation, Violation};
+use super::{Operation, Violation, name_in};
 
 /// An event in a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,13 +67,52 @@ pub struct End {
     pub ordered: bool,
 }
 
+/// Rows that are read at once.
+const PAGE: u32 = 1000;
+
+impl End {
+    /// Reads the names of the events that are left. Relays keep the order.
+    ///
+    /// # Errors
+    /// Returns an error if the store is unavailable, or if a payload has no name.
+    pub async fn read(turno: &Turno, committed: HashSet<String>) -> Result<Self> {
+        let mut left = HashSet::new();
+        for state in [
+            EventState::Pending,
+            EventState::Scheduled,
+            EventState::Processing,
+            EventState::Dead,
+            EventState::Blocked,
+        ] {
+            let mut after = None;
+            loop {
+                let page = turno.outbox().list(state, after, PAGE).await?;
+                let Some(last) = page.last() else {
+                    break;
+                };
+                after = Some(last.seq);
+                for event in &page {
+                    left.insert(name_in(event.payload.as_deref())?);
+                }
+            }
+        }
+        Ok(End {
+            committed,
+            left,
+            ordered: true,
+        })
+    }
+}
+
 type Op = Operation<Call, Answer>;
 
-const COMMITTED: &str = "outbox: what was committed is delivered";
+/// Promise: each event of a committed transaction is delivered or still there.
+pub const COMMITTED: &str = "outbox: what was committed is delivered";
 const ROLLED_BACK: &str = "outbox: what was not committed is not delivered";
 const ANSWERED: &str = "outbox: a commit is what was answered";
 const ORDER: &str = "outbox: the order of a key";
-const LABELS: &str = "outbox: duplicates are labelled";
+/// Promise: of the copies of an event, at most one has no label.
+pub const LABELS: &str = "outbox: duplicates are labelled";
 const IDS: &str = "outbox: an event keeps its id";
 
 /// Checks all operations, of which those of receivers are in the order of arrival, and the state at the end.

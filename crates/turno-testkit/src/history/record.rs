@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{inbox, lock, once, outbox};
+use super::{Violation, inbox, lock, once, outbox};
 use crate::load::steady_us;
 
 /// What a process asks for.
@@ -200,6 +200,14 @@ impl History {
         }
     }
 
+    /// Errors that no fault explains.
+    pub fn errors(&self) -> impl Iterator<Item = Violation> {
+        self.broken.iter().map(|what| Violation {
+            promise: "an error has a cause",
+            what: what.clone(),
+        })
+    }
+
     /// Number of operations.
     pub fn len(&self) -> usize {
         self.lock.len() + self.inbox.len() + self.outbox.len() + self.once.len()
@@ -278,6 +286,33 @@ impl Pending {
     pub fn answer(self, answer: Answer) {
         self.recorder.write(self.number, What::Answer(answer));
     }
+
+    /// Records an error: of an outage, of a full disk, or one that no fault explains.
+    pub fn failed(self, error: &turno::Error) {
+        let text = format!("{error:?}");
+        self.answer(if error.is_unavailable() {
+            Answer::Unknown(text)
+        } else if is_full(error) {
+            Answer::Refused(text)
+        } else {
+            Answer::Broken(text)
+        });
+    }
+}
+
+/// Whether the store's disk is full. Nothing was done.
+pub fn is_full(error: &turno::Error) -> bool {
+    error.is_refused() && error.to_string().contains("full")
+}
+
+/// The name in a payload: a text, or the field `name` of an object.
+///
+/// # Errors
+/// Returns an error if there is no name.
+pub fn name_in(payload: Option<&str>) -> Result<String> {
+    let payload: serde_json::Value = serde_json::from_str(payload.unwrap_or_default())?;
+    let name = payload.as_str().or_else(|| payload["name"].as_str());
+    Ok(name.context("a payload has a name")?.to_owned())
 }
 
 #[cfg(test)]

@@ -1,22 +1,15 @@
 //! Compares the recorded history with what the store and the application's tables have at the end.
 
-use std::collections::HashSet;
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::Result;
 use turno::Turno;
-use turno::inbox::ItemState;
-use turno::outbox::EventState;
 use turno_testkit::history::{History, Violation, inbox, lock, once, outbox};
 use turno_testkit::sql::connect;
 
 use crate::application::Table;
 use crate::load::{LIMITED, MAX_RUNNING, QUEUES};
 use crate::run::Kept;
-
-/// Rows that are read at once.
-const PAGE: u32 = 1000;
 
 /// Result of the check.
 pub struct Judged {
@@ -85,14 +78,7 @@ pub async fn judge(kept: &Kept, folder: &Path) -> Result<Judged> {
     let history = History::read(folder)?;
     let rows = Rows { url: &kept.url };
     let turno = Turno::connect(&kept.url).await?;
-    let mut violations: Vec<Violation> = history
-        .broken
-        .iter()
-        .map(|what| Violation {
-            promise: "an error has a cause",
-            what: what.clone(),
-        })
-        .collect();
+    let mut violations: Vec<Violation> = history.errors().collect();
     violations.extend(lock::check(
         &history.lock,
         &rows.guarded().await?,
@@ -161,75 +147,19 @@ impl Rows<'_> {
     }
 
     async fn inbox(&self, turno: &Turno) -> Result<inbox::End> {
-        let mut end = inbox::End::default();
+        let mut end = inbox::End::read(turno, &QUEUES).await?;
         for (name, attempt) in self.of(Table::Handled).await? {
             end.effects.push(inbox::Effect {
                 name,
                 attempt: attempt.parse()?,
             });
         }
-        for queue in QUEUES {
-            for state in [
-                ItemState::Pending,
-                ItemState::Scheduled,
-                ItemState::Processing,
-            ] {
-                end.waiting.extend(items(turno, queue, state).await?);
-            }
-            end.dead
-                .extend(items(turno, queue, ItemState::Failed).await?);
-        }
         Ok(end)
     }
 
     async fn outbox(&self, turno: &Turno) -> Result<outbox::End> {
-        let mut left = HashSet::new();
-        for state in [
-            EventState::Pending,
-            EventState::Scheduled,
-            EventState::Processing,
-            EventState::Dead,
-            EventState::Blocked,
-        ] {
-            let mut after = None;
-            loop {
-                let page = turno.outbox().list(state, after, PAGE).await?;
-                let Some(last) = page.last() else {
-                    break;
-                };
-                after = Some(last.seq);
-                for event in &page {
-                    left.insert(name_in(event.payload.as_deref())?);
-                }
-            }
-        }
         let committed = self.of(Table::Emitted).await?;
-        Ok(outbox::End {
-            committed: committed.into_iter().map(|(name, _)| name).collect(),
-            left,
-            ordered: true,
-        })
+        let committed = committed.into_iter().map(|(name, _)| name).collect();
+        outbox::End::read(turno, committed).await
     }
-}
-
-/// Names of the items of a state.
-async fn items(turno: &Turno, queue: &str, state: ItemState) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    let mut after = None;
-    loop {
-        let page = turno.inbox(queue).list(state, after, PAGE).await?;
-        let Some(last) = page.last() else {
-            return Ok(names);
-        };
-        after = Some(last.id);
-        for item in &page {
-            names.push(name_in(item.payload.as_deref())?);
-        }
-    }
-}
-
-fn name_in(payload: Option<&str>) -> Result<String> {
-    let payload: Value = serde_json::from_str(payload.unwrap_or_default())?;
-    let name = payload["name"].as_str();
-    Ok(name.context("a payload has a name")?.to_owned())
 }

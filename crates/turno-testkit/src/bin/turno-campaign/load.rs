@@ -17,7 +17,7 @@ use anyhow::Result;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use turno::{Error, Turno};
-use turno_testkit::history::{Answer, Pending, Recorder};
+use turno_testkit::history::{Answer, Pending, Recorder, is_full};
 use turno_testkit::load::steady_us;
 
 /// Names of resources and keys change after this time, so that the history of each is short.
@@ -195,27 +195,10 @@ async fn pause() {
     tokio::time::sleep(Duration::from_micros(fastrand::u64(0..longest))).await;
 }
 
-/// Records an error: of an outage, of a full disk, or one that no fault explains.
-fn failed(pending: Pending, error: &Error) {
-    let text = format!("{error:?}");
-    pending.answer(if error.is_unavailable() {
-        Answer::Unknown(text)
-    } else if is_full(error) {
-        Answer::Refused(text)
-    } else {
-        Answer::Broken(text)
-    });
-}
-
-/// Whether the store's disk is full. Nothing was done.
-fn is_full(error: &Error) -> bool {
-    error.is_refused() && error.to_string().contains("full")
-}
-
-/// The same for a transaction of the application, whose own statements fail, too.
+/// Records an error of a transaction of the application, whose own statements fail, too.
 fn unknown(pending: Pending, error: &anyhow::Error) {
     match error.downcast_ref::<Error>() {
-        Some(error) => failed(pending, error),
+        Some(error) => pending.failed(error),
         None if is_invalid(error) => pending.answer(Answer::Broken(format!("{error:#}"))),
         None => pending.answer(Answer::Unknown(format!("{error:#}"))),
     }

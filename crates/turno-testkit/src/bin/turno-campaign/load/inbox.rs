@@ -11,7 +11,7 @@ use turno::inbox::{ClaimId, Failure, Item, Job, Rate, SettingsChange};
 use turno_testkit::history::inbox::{Answer, Call};
 use turno_testkit::history::{self, Pending};
 
-use super::{Load, epoch, failed, pause, unknown};
+use super::{Load, epoch, pause, unknown};
 use crate::application::{Application, Claimed, Ended, Part, Table, Wanted};
 
 /// Queues: without groups, so that items are claimed side by side; with groups; with both; one whose items are claimed by calls, one
@@ -91,7 +91,7 @@ async fn push_one(
     match load.turno.inbox(queue).push(item).await {
         Ok(pushed) if pushed.duplicate => record(pending, Answer::Duplicate { item: pushed.id.0 }),
         Ok(pushed) => record(pending, Answer::Pushed { item: pushed.id.0 }),
-        Err(error) => failed(pending, &error),
+        Err(error) => pending.failed(&error),
     }
 }
 
@@ -265,7 +265,7 @@ async fn fail(load: &Load, claim: ClaimId, pending: Pending) {
     match load.turno.inbox(SINGLE).fail(&[failure]).await {
         Ok(settled) if settled.stale.is_empty() => record(pending, Answer::Failed),
         Ok(_) => record(pending, Answer::Refused),
-        Err(error) => failed(pending, &error),
+        Err(error) => pending.failed(&error),
     }
 }
 

@@ -7,7 +7,7 @@ use turno::lock::{Acquire, LeaseId, Lock, ReleaseOutcome, RenewOutcome};
 use turno_testkit::history::lock::{Answer, Call, Mode};
 use turno_testkit::history::{self, Pending};
 
-use super::{Load, epoch, failed, pause, unknown};
+use super::{Load, epoch, pause, unknown};
 use crate::application::{Application, Ended, Part, Table, Wanted};
 
 /// Resources of an epoch. The last ones are shared, or have permits.
@@ -124,7 +124,7 @@ impl Held<'_> {
                 None
             }
             Err(error) => {
-                failed(pending, &error);
+                pending.failed(&error);
                 None
             }
         }
@@ -139,7 +139,7 @@ impl Held<'_> {
         match self.lock().renew(lease.token).await {
             Ok(RenewOutcome::Renewed { .. }) => record(pending, Answer::Renewed),
             Ok(RenewOutcome::Lost) => record(pending, Answer::Lost),
-            Err(error) => failed(pending, &error),
+            Err(error) => pending.failed(&error),
         }
     }
 
@@ -151,7 +151,7 @@ impl Held<'_> {
         match self.lock().release(lease.token).await {
             Ok(ReleaseOutcome::Released { holds }) => record(pending, Answer::Released { holds }),
             Ok(ReleaseOutcome::Lost) => record(pending, Answer::Lost),
-            Err(error) => failed(pending, &error),
+            Err(error) => pending.failed(&error),
         }
     }
 

@@ -7,7 +7,7 @@ use turno::once::{AfterUnknown, Begin, Claim, OnceSettled};
 use turno_testkit::history::once::{Answer, Call};
 use turno_testkit::history::{self, Pending};
 
-use super::{Load, epoch, failed, pause, unknown};
+use super::{Load, epoch, pause, unknown};
 use crate::application::{Application, Ended, Part, Table, Wanted};
 
 /// Keys of an epoch. With even numbers, a run begins again after one without an answer.
@@ -67,7 +67,7 @@ async fn request(load: &Load, application: &mut Application, answer: &str) {
         Ok(Begin::InFlight(_)) => return record(pending, Answer::InFlight),
         Ok(Begin::Unknown(_)) => return record(pending, Answer::Unknown),
         Ok(other) => return pending.answer(history::Answer::Broken(format!("{other:?}"))),
-        Err(error) => return failed(pending, &error),
+        Err(error) => return pending.failed(&error),
     };
     match fastrand::u8(..10) {
         0 => release(load, &key, claim).await,
@@ -123,7 +123,7 @@ async fn release(load: &Load, key: &str, claim: Claim) {
     match claim.release().await {
         Ok(OnceSettled::Done) => record(pending, Answer::Settled),
         Ok(OnceSettled::Stale) => record(pending, Answer::Lost),
-        Err(error) => failed(pending, &error),
+        Err(error) => pending.failed(&error),
     }
 }
 
