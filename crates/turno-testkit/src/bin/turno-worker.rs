@@ -1,4 +1,4 @@
-//! One worker process of a fault test: `turno-worker STORE_URL QUEUE ENDING LEASE_MS CONCURRENCY PREFETCH`.
+//! One worker process of a fault test: `turno-worker STORE_URL QUEUE ENDING LEASE_MS CONCURRENCY PREFETCH FOLDER`.
 //!
 //! It runs a worker on a queue. Each handler writes a row into the application's own table `effect`, in the database of the
 //! queue, and then ends its item as ENDING says:
@@ -19,11 +19,14 @@
 //! | `poison` | fails its first attempt, and kills its own process in every other |
 //! | `fatal` | kills its own process in its first attempt, right after the effect was committed |
 //!
+//! A third word is the item's group. Each run of a handler is recorded in a history in FOLDER.
+//!
 //! It prints `ready PID` first and `ended COMPLETED FAILED GIVEN_BACK LOST` last. It ends gracefully on SIGTERM, and at once
 //! when its input ends.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,6 +40,9 @@ use tokio_postgres::NoTls;
 use tokio_postgres::types::Type;
 use turno::Turno;
 use turno::inbox::Job;
+use turno_testkit::history::inbox::{Answer, Call};
+use turno_testkit::history::{self, Recorder};
+use turno_testkit::load::steady_us;
 
 /// Pause before a retry: short, but not zero, so that other items are claimed in between.
 const RETRY: Duration = Duration::from_millis(20);
@@ -49,6 +55,7 @@ fn main() -> Result<()> {
     let ending: Ending = words.next()?;
     let lease = Duration::from_millis(words.next()?);
     let (concurrency, prefetch): (usize, usize) = (words.next()?, words.next()?);
+    let folder: PathBuf = words.next()?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -57,7 +64,13 @@ fn main() -> Result<()> {
     runtime.block_on(async {
         let mut term = signal(SignalKind::terminate())?;
         let turno = Turno::connect(&url).await?;
-        let worker = Arc::new(Worker::new(&url, ending)?);
+        let worker = Arc::new(Worker {
+            application: Application::new(&url)?,
+            queue: queue.clone(),
+            ending,
+            recorder: Recorder::create(&folder, &format!("worker-{}", std::process::id()))?,
+            go: Semaphore::new(0),
+        });
         obey(&worker);
         say(&format!("ready {}", std::process::id()))?;
         let handler = move |job: Job<String>| {
@@ -134,38 +147,51 @@ impl FromStr for Ending {
 
 struct Worker {
     application: Application,
+    queue: String,
     ending: Ending,
+    recorder: Recorder,
     /// One permit per handler that may continue.
     go: Semaphore,
 }
 
 impl Worker {
-    fn new(url: &str, ending: Ending) -> Result<Self> {
-        Ok(Self {
-            application: Application::new(url)?,
-            ending,
-            go: Semaphore::new(0),
-        })
-    }
-
     async fn handle(self: Arc<Self>, job: Job<String>) -> Result<()> {
         job.retry_in(RETRY);
         let (item, attempt) = (job.id().0, job.attempt());
-        let what = job.payload.split(' ').next().unwrap_or_default().to_owned();
-        match what.as_str() {
+        let name = job.payload.clone();
+        let mut words = name.split(' ');
+        let what = words.next().unwrap_or_default();
+        let pending = self.recorder.call(history::Call::Inbox(Call::Handle {
+            queue: self.queue.clone(),
+            name: name.clone(),
+            item,
+            attempt,
+            group: words.nth(1).map(str::to_owned),
+        }));
+        let record = |answer| pending.answer(history::Answer::Inbox(answer));
+        match what {
             "held" => {
                 say(&format!("began {item} {attempt}"))?;
                 self.go.acquire().await?.forget();
             }
             "flaky" if (item + i64::from(attempt)) % 3 == 0 => {
+                record(Answer::Failed);
                 bail!("one of the attempts that fail")
             }
-            "poison" if attempt == 1 => bail!("not to be worked on"),
+            "poison" if attempt == 1 => {
+                record(Answer::Failed);
+                bail!("not to be worked on")
+            }
             "poison" => die()?,
             _ => {}
         }
         let written = self.application.write(job, self.ending).await?;
-        match what.as_str() {
+        record(match written {
+            Some(commit_us) => Answer::Completed { commit_us },
+            None => Answer::Refused,
+        });
+        let written = written.is_some();
+        match what {
             "held" if written => say(&format!("written {item}"))?,
             "held" => say(&format!("refused {item}"))?,
             "fatal" if attempt == 1 => die()?,
@@ -202,8 +228,9 @@ impl Application {
         Ok(Self::Sqlite(Arc::new(Mutex::new(connection))))
     }
 
-    /// Writes the effect of a job and ends its item. Returns false if the claim was rejected and nothing was written.
-    async fn write(&self, job: Job<String>, ending: Ending) -> Result<bool> {
+    /// Writes the effect of a job and ends its item. Returns when the commit was sent, or `None` if the claim was rejected and nothing was
+    /// written.
+    async fn write(&self, job: Job<String>, ending: Ending) -> Result<Option<i64>> {
         match self {
             Self::Postgres { url, client } => {
                 let mut client = client.lock().await;
@@ -236,25 +263,20 @@ async fn write_postgres(
     client: &mut tokio_postgres::Client,
     job: &Job<String>,
     ending: Ending,
-) -> Result<bool> {
+) -> Result<Option<i64>> {
     let mut tx = client.transaction().await?;
-    let (item, pid) = (job.id().0, i64::from(std::process::id()));
+    let item = job.id().0;
     let attempt = i64::from(job.attempt());
     tx.query_typed(
-        "insert into effect (item, payload, pid, attempt) values ($1, $2, $3, $4)",
-        &[
-            (&item, Type::INT8),
-            (&job.payload, Type::TEXT),
-            (&pid, Type::INT8),
-            (&attempt, Type::INT8),
-        ],
+        "insert into effect (payload, attempt) values ($1, $2)",
+        &[(&job.payload, Type::TEXT), (&attempt, Type::INT8)],
     )
     .await?;
     match ending {
         Ending::Effect => match job.complete_in(&mut tx).await {
             Err(error) if error.is_lost() => {
                 tx.rollback().await?;
-                return Ok(false);
+                return Ok(None);
             }
             completed => completed?,
         },
@@ -264,24 +286,25 @@ async fn write_postgres(
             tx.query_typed(delete, &[(&item, Type::INT8)]).await?;
         }
     }
+    let commit_us = steady_us();
     tx.commit().await?;
-    Ok(true)
+    Ok(Some(commit_us))
 }
 
 async fn write_sqlite(
     connection: &mut rusqlite::Connection,
     job: &Job<String>,
     ending: Ending,
-) -> Result<bool> {
+) -> Result<Option<i64>> {
     let mut tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let item = job.id().0;
-    tx.prepare_cached("insert into effect (item, payload, pid, attempt) values (?1, ?2, ?3, ?4)")?
-        .execute((item, &job.payload, std::process::id(), job.attempt()))?;
+    tx.prepare_cached("insert into effect (payload, attempt) values (?1, ?2)")?
+        .execute((&job.payload, job.attempt()))?;
     match ending {
         Ending::Effect => match job.complete_in(&mut tx).await {
             Err(error) if error.is_lost() => {
                 tx.rollback()?;
-                return Ok(false);
+                return Ok(None);
             }
             completed => completed?,
         },
@@ -290,8 +313,9 @@ async fn write_sqlite(
             tx.execute("delete from turno_inbox_item where id = ?1", [item])?;
         }
     }
+    let commit_us = steady_us();
     tx.commit()?;
-    Ok(true)
+    Ok(Some(commit_us))
 }
 
 struct Words<I>(I);
@@ -301,10 +325,9 @@ impl<I: Iterator<Item = String>> Words<I> {
     where
         T: FromStr<Err: Into<anyhow::Error>>,
     {
-        let word = self
-            .0
-            .next()
-            .context("usage: turno-worker STORE_URL QUEUE ENDING LEASE_MS CONCURRENCY PREFETCH")?;
+        let word = self.0.next().context(
+            "usage: turno-worker STORE_URL QUEUE ENDING LEASE_MS CONCURRENCY PREFETCH FOLDER",
+        )?;
         word.parse()
             .map_err(|error: T::Err| error.into().context(format!("{word:?}")))
     }

@@ -1,4 +1,4 @@
-//! An empty store for one test, with the application's table, and the queries of an observer.
+//! An empty store for one test, with the application's table, the queries of an observer, and a recorded history.
 
 use std::ops::Deref;
 
@@ -6,27 +6,24 @@ use serde::Deserialize;
 use turno::inbox::{Inbox, Item, ItemId, ItemState, ItemView, QueueStats};
 use turno_testkit::eventually;
 use turno_testkit::faults::StoreFixture;
+use turno_testkit::history::inbox::{self, Answer, Call, End};
+use turno_testkit::history::{self, History, Pending, Recorder, Violation};
 
 use crate::LONG;
 
 /// The only queue of every test.
 pub const QUEUE: &str = "presentations";
 /// More attempts than faults can use up.
-pub const MANY_ATTEMPTS: u16 = 1000;
+const MANY_ATTEMPTS: u16 = 1000;
 /// Maximum number of items per push.
 const PUSH: usize = 10_000;
 /// Maximum size of a page.
 const PAGE: u32 = 1000;
 
-pub struct Fixture(StoreFixture);
-
-/// Effect of a handler.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Effect {
-    pub item: i64,
-    pub payload: String,
-    pub pid: i64,
-    pub attempt: i64,
+pub struct Fixture {
+    store: StoreFixture,
+    /// Records the calls of this process.
+    pub recorder: Recorder,
 }
 
 /// A completed item.
@@ -37,9 +34,10 @@ struct Completion {
 
 impl From<StoreFixture> for Fixture {
     fn from(store: StoreFixture) -> Self {
-        let columns = "item bigint not null, payload text not null, pid bigint not null, attempt bigint not null";
+        let columns = "payload text not null, attempt bigint not null";
         store.create_table("effect", columns);
-        Self(store)
+        let recorder = Recorder::create(store.folder.path(), "test").unwrap();
+        Self { store, recorder }
     }
 }
 
@@ -47,7 +45,7 @@ impl Deref for Fixture {
     type Target = StoreFixture;
 
     fn deref(&self) -> &StoreFixture {
-        &self.0
+        &self.store
     }
 }
 
@@ -66,6 +64,38 @@ impl Fixture {
             ids.extend(pushed.unwrap().into_iter().map(|pushed| pushed.id));
         }
         ids
+    }
+
+    /// Records and pushes items that `make` makes from their payloads. Each payload is unique: it is the item's name.
+    pub fn push_recorded<N: Into<String>>(
+        &self,
+        payloads: impl IntoIterator<Item = N>,
+        make: impl Fn(&str) -> Item,
+    ) -> Vec<ItemId> {
+        let payloads: Vec<String> = payloads.into_iter().map(N::into).collect();
+        let pending: Vec<Pending> = payloads
+            .iter()
+            .map(|name| record_push(&self.recorder, name))
+            .collect();
+        let ids = self.push(payloads.iter().map(|payload| make(payload)));
+        for (pending, item) in pending.into_iter().zip(&ids) {
+            pending.answer(history::Answer::Inbox(Answer::Pushed { item: item.0 }));
+        }
+        ids
+    }
+
+    /// Violations of the history that all processes have recorded, with the effects and the items that are left. The store crashed at
+    /// `crashes_us`.
+    pub fn violations(&self, crashes_us: Vec<i64>) -> Vec<Violation> {
+        let history = History::read(self.folder.path()).unwrap();
+        let left = End::read(&self.turno, &[QUEUE]);
+        let end = End {
+            effects: self.effects(),
+            crashes_us,
+            ..self.runtime.block_on(left).unwrap()
+        };
+        let broken = inbox::check(&history.inbox, &end);
+        history.errors().chain(broken).collect()
     }
 
     pub fn stats(&self) -> QueueStats {
@@ -91,8 +121,8 @@ impl Fixture {
     }
 
     /// Returns all effects, in the order in which they happened.
-    pub fn effects(&self) -> Vec<Effect> {
-        self.rows("select item, payload, pid, attempt from effect order by n")
+    pub fn effects(&self) -> Vec<inbox::Effect> {
+        self.rows("select payload as name, attempt from effect order by n")
     }
 
     /// Returns the items that the store has recorded as completed, once per record.
@@ -116,6 +146,16 @@ impl Fixture {
         let rows = self.rows(read).into_iter();
         rows.map(|row: Completion| row.id).collect()
     }
+}
+
+/// Records the call of a push.
+pub fn record_push(recorder: &Recorder, payload: &str) -> Pending {
+    recorder.call(history::Call::Inbox(Call::Push {
+        queue: QUEUE.to_owned(),
+        name: payload.to_owned(),
+        group: payload.split(' ').nth(2).map(str::to_owned),
+        key: None,
+    }))
 }
 
 /// Returns an item whose handler does what the first word says, and that has practically unlimited attempts.

@@ -80,7 +80,7 @@ fn killed_it_gives_back_nothing(fixture: &Fixture) {
 fn busy(fixture: &Fixture) -> Worker {
     let items = BEGUN + UNBEGUN;
     fixture.push((0..items).map(|number| item(&format!("held {number}"))));
-    let worker = Worker::start(&fixture.url, OPTIONS);
+    let worker = Worker::start(fixture, OPTIONS);
     for _ in 0..BEGUN {
         assert_eq!(worker.began().1, 1);
     }

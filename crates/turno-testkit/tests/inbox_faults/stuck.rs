@@ -80,7 +80,7 @@ fn passed(fixture: &Fixture) -> Vec<ItemId> {
 fn stuck(fixture: &Fixture, behind: usize) -> (Worker, Vec<ItemId>) {
     let options = Options { lease: LONG, ..ONE };
     let head = fixture.push([item("held").group("stuck")])[0];
-    let worker = Worker::start(&fixture.url, options);
+    let worker = Worker::start(fixture, options);
     assert_eq!(worker.began().0, head.0);
     let behind = fixture.push((0..behind).map(|_| item("work").group("stuck")));
     (worker, behind)

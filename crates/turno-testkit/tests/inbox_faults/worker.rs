@@ -6,7 +6,7 @@ use std::time::Duration;
 use turno_testkit::Process;
 
 use crate::LONG;
-use crate::fixture::QUEUE;
+use crate::fixture::{Fixture, QUEUE};
 
 /// The program, built along with this test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-worker");
@@ -51,26 +51,23 @@ pub struct Report {
 
 impl Worker {
     /// Starts one, and waits until it is ready.
-    pub fn start(url: &str, options: Options) -> Self {
-        let worker = Self::begin(url, options);
+    pub fn start(fixture: &Fixture, options: Options) -> Self {
+        let worker = Self::begin(fixture, options);
         worker.process.lines().expect_line("ready ", LONG);
         worker
     }
 
     /// Starts one without waiting for it.
-    pub fn begin(url: &str, options: Options) -> Self {
+    pub fn begin(fixture: &Fixture, options: Options) -> Self {
         let mut command = Command::new(PROGRAM);
-        command.args([url, QUEUE, options.ending]);
+        command.args([&fixture.url, QUEUE, options.ending]);
         command.arg(options.lease.as_millis().to_string());
         command.arg(options.concurrency.to_string());
         command.arg(options.prefetch.to_string());
+        command.arg(fixture.folder.path());
         let process =
             Process::spawn(command.stdin(Stdio::piped())).expect("a worker can be started");
         Self { process }
-    }
-
-    pub fn pid(&self) -> i64 {
-        self.process.id().into()
     }
 
     pub fn process(&self) -> &Process {
