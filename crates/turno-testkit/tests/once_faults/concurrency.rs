@@ -41,9 +41,9 @@ struct Fronts {
 impl Fronts {
     fn new(fixture: &Fixture, in_flight: &'static str) -> Self {
         let options = Options { in_flight, ..USUAL };
-        let service = Web::bare(&fixture.url, options);
-        let layers = (0..INSTANCES).map(|_| Web::start(&fixture.url, options));
-        let gates = (0..GATES).map(|_| Web::gate(&fixture.url, &service, options));
+        let service = Web::bare(fixture, options);
+        let layers = (0..INSTANCES).map(|_| Web::start(fixture, options));
+        let gates = (0..GATES).map(|_| Web::gate(fixture, &service, options));
         Fronts {
             fronts: layers.chain(gates).collect(),
             service,
@@ -146,9 +146,7 @@ fn report(fixture: &Fixture, what: &str, fronts: &Fronts, began: Instant) {
 }
 
 fn without_the_layer_it_is_done_for_each(fixture: &Fixture) {
-    let bare: Vec<Web> = (0..INSTANCES)
-        .map(|_| Web::bare(&fixture.url, USUAL))
-        .collect();
+    let bare: Vec<Web> = (0..INSTANCES).map(|_| Web::bare(fixture, USUAL)).collect();
     let mut responses = crowd(fixture, &bare, pay("77"));
     next(fixture, &mut responses, CROWD);
     println!("{}, bare: {} runs", fixture.name, fixture.ran().len());

@@ -1,4 +1,4 @@
-//! An empty store for one test, with the application's tables, and the queries of an observer.
+//! An empty store for one test, with the application's tables, the queries of an observer, and a recorded history.
 
 use std::ops::Deref;
 
@@ -6,6 +6,8 @@ use serde::Deserialize;
 use turno::once::{OnceList, OnceState, OnceView};
 use turno_testkit::eventually;
 use turno_testkit::faults::StoreFixture;
+use turno_testkit::history::once::{self, Effect};
+use turno_testkit::history::{Clock, History, Violation};
 
 use crate::LONG;
 
@@ -45,6 +47,21 @@ impl Fixture {
     /// Returns all effects, in the order in which they happened.
     pub fn effects(&self) -> Vec<Row> {
         self.rows("select key, pid, attempt from effect order by n")
+    }
+
+    /// Violations of the history that all instances have recorded, with the effects.
+    pub fn violations(&self) -> Vec<Violation> {
+        let history = History::read(self.folder.path()).unwrap();
+        let effects: Vec<Effect> = self.rows("select key, answer from effect order by n");
+        let broken = once::check(&history.once, &effects, &Clock::default());
+        history.errors().chain(broken).collect()
+    }
+
+    /// Whether violations of this promise are recorded, and no others.
+    pub fn breaks_only(&self, promise: &str) -> bool {
+        let violations = self.violations();
+        println!("{}: {violations:#?}", self.name);
+        !violations.is_empty() && violations.iter().all(|broken| broken.promise == promise)
     }
 
     /// Returns the state of the only key in the store.

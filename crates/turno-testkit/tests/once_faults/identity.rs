@@ -13,10 +13,7 @@ on_each_store! {
 
 /// While the first is in flight, and when it is done; on any instance.
 fn another_body_under_a_key_is_refused(fixture: &Fixture) {
-    let webs = [
-        Web::start(&fixture.url, USUAL),
-        Web::start(&fixture.url, USUAL),
-    ];
+    let webs = [Web::start(fixture, USUAL), Web::start(fixture, USUAL)];
     let first = held_before("77");
     let other = Ask {
         body: r#"{"folio": 8}"#,
@@ -41,7 +38,7 @@ fn another_body_under_a_key_is_refused(fixture: &Fixture) {
 }
 
 fn principals_do_not_meet(fixture: &Fixture) {
-    let web = Web::start(&fixture.url, USUAL);
+    let web = Web::start(fixture, USUAL);
     let of = |principal| Ask {
         principal,
         ..pay("77")

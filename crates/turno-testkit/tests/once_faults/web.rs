@@ -6,6 +6,7 @@ use std::time::Duration;
 use turno_testkit::Process;
 
 use crate::LONG;
+use crate::fixture::Fixture;
 
 /// The program, built along with this test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turno-web");
@@ -40,30 +41,32 @@ pub struct Web {
 
 impl Web {
     /// Starts the handler with the layer around it.
-    pub fn start(url: &str, options: Options) -> Self {
-        Self::face(url, "layer", options)
+    pub fn start(fixture: &Fixture, options: Options) -> Self {
+        Self::face(fixture, "layer", options)
     }
 
     /// Starts the handler alone.
-    pub fn bare(url: &str, options: Options) -> Self {
-        Self::face(url, "bare", options)
+    pub fn bare(fixture: &Fixture, options: Options) -> Self {
+        Self::face(fixture, "bare", options)
     }
 
     /// Starts a gate in front of another server.
-    pub fn gate(url: &str, service: &Web, options: Options) -> Self {
-        Self::face(url, &format!("http://127.0.0.1:{}", service.port), options)
+    pub fn gate(fixture: &Fixture, service: &Web, options: Options) -> Self {
+        let upstream = format!("http://127.0.0.1:{}", service.port);
+        Self::face(fixture, &upstream, options)
     }
 
-    fn face(url: &str, face: &str, options: Options) -> Self {
+    fn face(fixture: &Fixture, face: &str, options: Options) -> Self {
         let mut command = Command::new(PROGRAM);
         command.args([
-            url,
+            &fixture.url,
             face,
             options.ending,
             options.in_flight,
             options.unknown,
         ]);
         command.arg(options.lease.as_millis().to_string());
+        command.arg(fixture.folder.path());
         let process =
             Process::spawn(command.stdin(Stdio::piped())).expect("a server can be started");
         let port = process.lines().expect_line("listening ", LONG);

@@ -2,6 +2,7 @@
 
 use turno::once::OnceState;
 
+use turno_testkit::history::once::{EFFECTS, ONE_ANSWER};
 use turno_testkit::on_each_store;
 
 use crate::client::{Ask, Client, Response, held_before, problem};
@@ -43,10 +44,7 @@ fn paused(fixture: &Fixture, ending: &'static str) -> Both {
     };
     let ask = held_before("77");
     let _inside = fixture.runtime.enter();
-    let (zombie, next) = (
-        Web::start(&fixture.url, options),
-        Web::start(&fixture.url, options),
-    );
+    let (zombie, next) = (Web::start(fixture, options), Web::start(fixture, options));
     let client = Client::new();
     let late = client.asking(&zombie, &ask);
     zombie.held();
@@ -73,6 +71,8 @@ fn its_answer_is_refused(fixture: &Fixture) {
     let both = paused(fixture, "plain");
     assert_eq!(both.late.problem(), problem(409, "stale"));
     assert_eq!(both.again(fixture).paid(), (both.next.pid(), 2));
+    // Its effect is not in the transaction of the answer.
+    assert!(fixture.breaks_only(EFFECTS));
     let known = fixture.known();
     assert_eq!((known.state, known.late), (OnceState::Done, 1), "{known:?}");
     println!("{}: {}", fixture.name, both.zombie.counts());
@@ -83,11 +83,12 @@ fn its_effect_is_refused(fixture: &Fixture) {
     let both = paused(fixture, "effect");
     assert_eq!(both.late.status, 500);
     assert_eq!(both.again(fixture).paid(), (both.next.pid(), 2));
-    let paid: Vec<_> = fixture.effects().iter().map(|effect| effect.pid).collect();
-    assert_eq!(paid, [both.next.pid()]);
+    assert_eq!(fixture.violations(), []);
 }
 
 fn without_its_token_it_is_not(fixture: &Fixture) {
     let both = paused(fixture, "naive");
     assert_eq!(both.again(fixture).paid(), (both.zombie.pid(), 1));
+    let violations = fixture.violations();
+    assert!(violations.iter().any(|broken| broken.promise == ONE_ANSWER));
 }

@@ -11,8 +11,10 @@ use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
 use tokio::sync::Semaphore;
 use turno::once::http::{Attempt, WorkOutcome};
+use turno_testkit::history::once::Answer;
 
 use crate::application::{Application, Payment};
+use crate::recorded::Recorded;
 use crate::say;
 
 pub const KEY: &str = "idempotency-key";
@@ -71,6 +73,11 @@ impl Web {
             (None, Some(number)) => number.parse()?,
             (None, None) => 1,
         };
+        let recorded = request.extensions().get::<Recorded>().zip(run);
+        if let Some((recorded, run)) = recorded {
+            let token = run.token().0;
+            recorded.answer(Answer::Fresh { token });
+        }
         self.application.ran(key, attempt).await?;
 
         let hold = match (attempt, request.uri().query()) {
@@ -84,6 +91,9 @@ impl Web {
             r#"{{"paid": "{key}", "by": {}, "attempt": {attempt}}}"#,
             std::process::id()
         );
+        if let Some((recorded, run)) = recorded {
+            recorded.complete(run.token().0, &answer);
+        }
         let payment = Payment {
             key: key.to_owned(),
             attempt,
@@ -92,6 +102,12 @@ impl Web {
             ending: self.ending,
         };
         let paid = self.application.pay(payment).await?;
+        match (recorded, self.ending, &paid) {
+            // The layer completes the run, after the handler.
+            (None, ..) | (_, Ending::Plain, _) => {}
+            (Some((recorded, _)), _, Some(_)) => recorded.answer(Answer::Settled),
+            (Some((recorded, _)), _, None) => recorded.answer(Answer::Lost),
+        }
         if hold == "hold=after" {
             self.hold(key).await?;
         }

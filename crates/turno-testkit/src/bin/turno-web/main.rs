@@ -1,4 +1,4 @@
-//! One web server of a fault test: `turno-web STORE_URL FACE ENDING IN_FLIGHT UNKNOWN LEASE_MS`.
+//! One web server of a fault test: `turno-web STORE_URL FACE ENDING IN_FLIGHT UNKNOWN LEASE_MS FOLDER`.
 //!
 //! It accepts payments at `POST /pagos`. Each run of its handler is recorded in the application's own table `ran` when it
 //! begins, and pays by a row in the table `effect`. Both are in the database of the store.
@@ -14,14 +14,18 @@
 //! the line `go`. It responds to the line `counts` with the layer's counters, and to the line `arrived` with the number of
 //! requests that have arrived before it.
 //!
+//! With the layer, each request is recorded in a history in FOLDER.
+//!
 //! It prints `listening PORT` first, and exits when its input ends.
 #![forbid(unsafe_code)]
 
 mod application;
 mod handler;
 mod policy;
+mod recorded;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,15 +34,17 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::map_request;
+use axum::middleware::{from_fn_with_state, map_request};
 use axum::routing::post;
 use tokio::net::TcpListener;
 use turno::Turno;
 use turno::once::http::{Counts, OnceLayer, Policy, Routes};
 use turno_server::gate::{Gate, Options};
+use turno_testkit::history::Recorder;
 
 use self::application::Application;
 use self::handler::Web;
+use self::recorded::{Recording, record};
 
 /// Path of the service.
 const PATH: &str = "/pagos";
@@ -49,6 +55,12 @@ fn main() -> Result<()> {
     let ending = words.next()?;
     let (in_flight, unknown): (String, String) = (words.next()?, words.next()?);
     let lease = Duration::from_millis(words.next()?);
+    let folder: PathBuf = words.next()?;
+    let recording = Recording {
+        recorder: Recorder::create(&folder, &format!("web-{}", std::process::id()))?,
+        lease,
+        runs_again: unknown == "rerun",
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -57,11 +69,17 @@ fn main() -> Result<()> {
         let application = Arc::new(Application::new(&url)?);
         let policy = policy::of(&in_flight, &unknown, application.clone())?.lease(lease);
         let web = Arc::new(Web::new(application, ending));
-        serve(&url, &face, policy, web).await
+        serve(&url, &face, policy, web, recording).await
     })
 }
 
-async fn serve(url: &str, face: &str, policy: Policy, web: Arc<Web>) -> Result<()> {
+async fn serve(
+    url: &str,
+    face: &str,
+    policy: Policy,
+    web: Arc<Web>,
+    recording: Recording,
+) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let listening = format!("listening {}", listener.local_addr()?.port());
     let router = Router::new()
@@ -86,7 +104,9 @@ async fn serve(url: &str, face: &str, policy: Policy, web: Arc<Web>) -> Result<(
             let layer = OnceLayer::new(Turno::connect(url).await?, policy);
             let counting = layer.clone();
             obey(&web, move |word| answer(word, counting.counts()));
-            router.layer(layer)
+            router
+                .layer(layer)
+                .layer(from_fn_with_state(recording, record))
         }
         upstream => {
             let routes = Routes::new().add(PATH, policy)?;
@@ -139,7 +159,7 @@ impl<I: Iterator<Item = String>> Words<I> {
         let word = self
             .0
             .next()
-            .context("usage: turno-web STORE_URL FACE ENDING IN_FLIGHT UNKNOWN LEASE_MS")?;
+            .context("usage: turno-web STORE_URL FACE ENDING IN_FLIGHT UNKNOWN LEASE_MS FOLDER")?;
         word.parse()
             .map_err(|error: T::Err| error.into().context(format!("{word:?}")))
     }
