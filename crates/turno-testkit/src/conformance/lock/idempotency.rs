@@ -158,6 +158,38 @@ async fn a_release_sent_twice_meets_the_next_holder(test_store: &TestStore) {
     }
 }
 
+/// The same holds if many leases of other resources have ended in between.
+#[rule]
+async fn a_release_sent_twice_is_found_behind_others(test_store: &TestStore) {
+    // More than a repeated release looks back in the history of its resource.
+    const MANY: usize = 101;
+    let turno = test_store.turno().await;
+    let store = turno.store();
+    let mut sent = Vec::new();
+    for (resource, mode) in MODES {
+        let mut ask = ask(resource, "a");
+        ask.mode = mode;
+        let grant = granted(store.lock_acquire(&ask).await.unwrap());
+        let give_back = release(resource, grant.token);
+        store.lock_release(&give_back).await.unwrap();
+        sent.push(give_back);
+    }
+    for n in 0..MANY {
+        let other = format!("other/{n}");
+        let grant = granted(store.lock_acquire(&ask(&other, "b")).await.unwrap());
+        let give_back = release(&other, grant.token);
+        store.lock_release(&give_back).await.unwrap();
+    }
+    for give_back in sent {
+        assert_eq!(
+            store.lock_release(&give_back).await.unwrap(),
+            ReleaseOutcome::Released { holds: 0 },
+            "{}",
+            give_back.resource
+        );
+    }
+}
+
 /// The same release twice ends one of several holds.
 #[rule]
 async fn a_release_sent_twice_takes_one_of_several(test_store: &TestStore) {

@@ -248,6 +248,23 @@ async fn a_waiter_keeps_its_place(test_store: &TestStore) {
     take(&turno, "r", "first").await.detach();
 }
 
+/// A waiter in line that has died delays the next one until its own time is over, and no longer because of a release.
+#[rule]
+async fn a_release_gives_a_dead_waiter_no_more_time(test_store: &TestStore) {
+    let turno = test_store.turno().await;
+    let held = take(&turno, "r", "a").await;
+    for owner in ["dead", "next"] {
+        stand_in_line(&turno, "r", owner).await;
+    }
+    test_store
+        .run("update turno.lock_waiter set alive_until = {now} + {us:1000000} where owner = 'dead'")
+        .await;
+    held.release().await.unwrap();
+    // After a release, those in line have ten seconds.
+    let next = acquired(turno.lock("r").owner("next").wait(secs(8)).fifo()).await;
+    next.release().await.unwrap();
+}
+
 /// A reentrant acquire of the holder does not wait for registered waiters.
 #[rule]
 async fn a_holder_enters_again_past_the_line(test_store: &TestStore) {
