@@ -1,5 +1,6 @@
 //! Clients that time out and retry, with instances that are killed repeatedly: each effect happens exactly once.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -37,6 +38,8 @@ on_each_store! {
     effects_beside_their_answers_are_repeated => |fixture: &Fixture| {
         load(fixture, "plain");
         assert!(fixture.breaks_only(EFFECTS));
+        let paid: HashSet<String> = fixture.effects().into_iter().map(|row| row.key).collect();
+        assert_eq!(paid.len(), KEYS);
     };
 }
 
