@@ -2,6 +2,7 @@
 //! the commit. It survives restarts of the broker and of its database.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -21,6 +22,8 @@ use turno::tx::Transaction;
 use uuid::Uuid;
 
 use turno_testkit::faults::{connect, sqlite};
+use turno_testkit::history::outbox::{Answer, Call};
+use turno_testkit::history::{self, Recorder};
 
 use crate::fixture::Fixture;
 
@@ -49,19 +52,20 @@ pub enum Queue {
 }
 
 /// A received message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arrival {
-    pub event: Uuid,
-    pub key: String,
-    pub number: i64,
+struct Arrival {
+    event: Uuid,
+    name: String,
+    key: String,
+    number: i64,
     /// The relay marked it as a possible duplicate.
-    pub labelled: bool,
+    labelled: bool,
     /// The broker marked it as redelivered.
-    pub redelivered: bool,
+    redelivered: bool,
 }
 
 pub struct Consumer {
-    arrivals: Arc<Mutex<Vec<Arrival>>>,
+    /// Names of all received events, in order.
+    arrivals: Arc<Mutex<Vec<String>>>,
     stop: CancellationToken,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -73,7 +77,9 @@ struct Work {
     queue: Queue,
     seen: Duplicates,
     turno: Turno,
-    arrivals: Arc<Mutex<Vec<Arrival>>>,
+    arrivals: Arc<Mutex<Vec<String>>>,
+    recorder: Recorder,
+    connections: AtomicU64,
     stop: CancellationToken,
 }
 
@@ -101,6 +107,8 @@ impl Consumer {
             seen,
             turno: fixture.turno.clone(),
             arrivals: Arc::clone(&arrivals),
+            recorder: Recorder::create(fixture.folder.path(), "consumer").unwrap(),
+            connections: AtomicU64::new(0),
             stop: stop.clone(),
         };
         let (ready, is_ready) = std::sync::mpsc::channel();
@@ -122,9 +130,9 @@ impl Consumer {
         }
     }
 
-    /// Returns all received messages so far, in order.
-    pub fn arrivals(&self) -> Vec<Arrival> {
-        self.arrivals.lock().unwrap().clone()
+    /// Returns whether this event was received.
+    pub fn has_received(&self, name: &str) -> bool {
+        self.arrivals.lock().unwrap().iter().any(|one| one == name)
     }
 
     pub fn count(&self) -> usize {
@@ -171,6 +179,7 @@ impl Work {
         connection: &Connection,
         ready: &std::sync::mpsc::Sender<()>,
     ) -> Result<()> {
+        let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let channel = connection.create_channel().await?;
         let durable = ExchangeDeclareOptions {
             durable: true,
@@ -228,15 +237,26 @@ impl Work {
                 }
             }
             let arrived: Vec<Arrival> = some.iter().map(arrival).collect::<Result<_>>()?;
-            self.arrivals
-                .lock()
-                .unwrap()
-                .extend(arrived.iter().cloned());
+            for arrival in &arrived {
+                self.record(arrival, number);
+            }
             self.handle(&arrived).await?;
             let last = &some[some.len() - 1];
             let acknowledged = last.acker.ack(BasicAckOptions { multiple: true });
             tokio::time::timeout(SILENCE, acknowledged).await??;
         }
+    }
+
+    fn record(&self, arrival: &Arrival, connection: u64) {
+        let pending = self.recorder.call(history::Call::Outbox(Call::Receive {
+            id: arrival.event.to_string(),
+            name: arrival.name.clone(),
+            possible_duplicate: arrival.labelled,
+            // Only what the broker repeats depends on the connection: of all other copies, one has no label.
+            connection: if arrival.redelivered { connection } else { 0 },
+        }));
+        pending.answer(history::Answer::Outbox(Answer::Received));
+        self.arrivals.lock().unwrap().push(arrival.name.clone());
     }
 
     /// Handles messages in one transaction of the consumer.
@@ -287,6 +307,7 @@ fn arrival(delivery: &Delivery) -> Result<Arrival> {
         .is_some_and(|headers| headers.contains_key("x-possible-duplicate"));
     Ok(Arrival {
         event: id.parse()?,
+        name: payload["name"].as_str().unwrap_or_default().to_owned(),
         key: payload["key"].as_str().unwrap_or_default().to_owned(),
         number: payload["number"].as_i64().unwrap_or(-1),
         labelled,

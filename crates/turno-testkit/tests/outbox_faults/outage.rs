@@ -1,13 +1,13 @@
 //! A broker that is down: no event is lost, no attempt is counted, and all events arrive when it is up again.
 
-use turno::outbox::{Event, EventState};
+use turno::outbox::EventState;
 use turno_testkit::eventually;
 use turno_testkit::on_each_store;
 use turno_testkit::server::RabbitMq;
 
 use crate::LONG;
 use crate::consumer::{Consumer, Duplicates, Queue};
-use crate::fixture::{End, Fixture};
+use crate::fixture::{End, Fixture, Recorded};
 use crate::relay::{EXCHANGE, ORDERED, Options, Relay};
 
 on_each_store! {
@@ -17,14 +17,13 @@ on_each_store! {
     a_blocked_broker_is_waited_for => a_blocked_broker_is_waited_for;
 }
 
-fn events(from: i64, many: i64) -> Vec<Event> {
-    (from..from + many)
-        .map(|number| {
-            let key = format!("k{}", number % 10);
-            let payload = serde_json::json!({"key": key, "number": number});
-            Event::new("TicketCreatedEvent", &payload).ordering_key(key)
-        })
-        .collect()
+/// Emits events in one transaction.
+fn emit(fixture: &Fixture, from: i64, many: i64) {
+    let event = |number| {
+        let key = format!("k{}", number % 10);
+        Recorded::new("TicketCreatedEvent", &key, number, 0)
+    };
+    fixture.emit_recorded((from..from + many).map(event).collect(), End::Commit);
 }
 
 /// One attempt per event: if an outage were counted as an attempt, the event would be dead.
@@ -45,12 +44,12 @@ fn an_outage_costs_nothing(fixture: &Fixture) {
         Duplicates::Detected,
     );
     let relay = Relay::start(&fixture.url, &broker.url(), EXCHANGE, ONE_ATTEMPT);
-    fixture.emit(&events(0, 1000), End::Commit);
+    emit(fixture, 0, 1000);
     eventually(LONG, "some to arrive", || {
         (consumer.count() > 100).then_some(())
     });
     broker.kill_9().unwrap();
-    fixture.emit(&events(1000, 1000), End::Commit);
+    emit(fixture, 1000, 1000);
     fixture.await_stats("everything to go back", |stats| {
         stats.processing == 0 && stats.pending > 0
     });
@@ -66,6 +65,7 @@ fn an_outage_costs_nothing(fixture: &Fixture) {
     let (refused, dead, outages) = (report[1], report[2], report[5]);
     assert_eq!((refused, dead), (0, 0));
     assert!(outages > 0, "there was no outage");
+    assert_eq!(fixture.violations(), []);
 }
 
 fn an_outage_that_counts_kills_events(fixture: &Fixture) {
@@ -76,10 +76,10 @@ fn an_outage_that_counts_kills_events(fixture: &Fixture) {
         ..ONE_ATTEMPT
     };
     let relay = Relay::start(&fixture.url, &broker.url(), EXCHANGE, options);
-    fixture.emit(&events(0, 10), End::Commit);
+    emit(fixture, 0, 10);
     fixture.await_stats("them to be sent", |stats| stats.dispatched == 10);
     broker.kill_9().unwrap();
-    fixture.emit(&events(10, 100), End::Commit);
+    emit(fixture, 10, 100);
     fixture.await_stats("them to be dead", |stats| stats.dead > 0);
     relay.process().kill_9();
 }
@@ -88,10 +88,10 @@ fn a_blocked_broker_is_waited_for(fixture: &Fixture) {
     let broker = RabbitMq::start().expect("RabbitMQ starts");
     let _consumer = Consumer::start(fixture, &broker.url(), EXCHANGE, Duplicates::Detected);
     let relay = Relay::start(&fixture.url, &broker.url(), EXCHANGE, ONE_ATTEMPT);
-    fixture.emit(&events(0, 10), End::Commit);
+    emit(fixture, 0, 10);
     fixture.await_stats("them to be sent", |stats| stats.dispatched == 10);
     broker.block_publishers().unwrap();
-    fixture.emit(&events(10, 200), End::Commit);
+    emit(fixture, 10, 200);
     // The claims are given back once the relay detects that the broker does not read.
     fixture.await_stats("them to go back", |stats| {
         stats.processing == 0 && stats.pending == 200
@@ -103,4 +103,5 @@ fn a_blocked_broker_is_waited_for(fixture: &Fixture) {
     eventually(LONG, "them to arrive", || {
         (fixture.handled().len() == 210).then_some(())
     });
+    assert_eq!(fixture.violations(), []);
 }
