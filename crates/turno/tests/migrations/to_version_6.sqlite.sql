@@ -1,3 +1,4 @@
+alter table turno_inbox_done drop column last_id;
 alter table turno_inbox_queue drop column settings;
 drop table turno_inbox_rate;
 drop index turno_once_open;
